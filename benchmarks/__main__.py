@@ -19,12 +19,14 @@ from benchmarks import (
     console_opening,
     console_pages,
     export,
+    guard,
     intake,
     limits,
     masking,
     ours,
     peers,
     queries,
+    rules,
     run_guards,
     run_proxy,
     run_streams,
@@ -189,6 +191,7 @@ RECORD: dict[str, Callable[[float], Result]] = {
     "tiers": measure_tiers,
     "agents": lambda megabytes: agent_logs.measure(WORK / "agents", megabytes),
     "database": lambda megabytes: agent_databases.measure(WORK / "database", megabytes),
+    "guard": lambda _: guard.measure(WORK / "guard"),
 }
 RUN: dict[str, Callable[[float], Result]] = {
     "calls": lambda _: run_proxy.measure_calls(PEERS, WORK),
@@ -207,7 +210,8 @@ EXPORT: dict[str, Callable[[float], Result]] = {
     "intake": lambda _: intake.measure(PEERS, WORK),
     "masking": lambda _: masking.measure(DATA, PEERS, WORK),
 }
-MEASUREMENTS = RECORD | RUN | CONSOLE | EXPORT
+OTHER: dict[str, Callable[[float], Result]] = {"rules": lambda _: rules.measure(WORK)}
+MEASUREMENTS = RECORD | RUN | CONSOLE | EXPORT | OTHER
 GROUPS = {"all": MEASUREMENTS, "record": RECORD, "run": RUN, "console": CONSOLE, "export": EXPORT}
 
 

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttrace.calendar import day_finder
 from agenttrace.config import UsageSettings, load_settings
 from agenttrace.ids import response_key
 from agenttrace.model import Price, Session, Usage
 from agenttrace.prices.costing import Cashier
 from agenttrace.prices.parsing import parse_prices
 from agenttrace.prices.table import PriceTable, cost_numerator, shape, variant_of
-from agenttrace.record.calendar import day_finder
 from agenttrace.store.batch import Batch, Claim
 from agenttrace.store.questions import UsageQuery, UsageRow
 from agenttrace.store.sqlite import ledger

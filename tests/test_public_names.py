@@ -58,7 +58,7 @@ def test_exported_members() -> None:
         "PersistentOffsetStore",
         "generate_event_id",
     }
-    answers = {"Hit", "Message", "Rows", "Session", "Span", "Usage"}
+    answers = {"Annotation", "Hit", "Message", "Rows", "Session", "Span", "Usage"}
     library = {"AlreadyRecordingError", "Recorder", "Store", "StoreError", "TriggerClient", "open_store"}
     assert set(agenttrace.__all__) == promised | answers | library
     for name in agenttrace.__all__:

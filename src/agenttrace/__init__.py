@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # a hook that an agent waits for imports this package: ``typing`` takes as long as all the rest
 if TYPE_CHECKING:
+    from typing import Any
+
     from agenttrace.client import TriggerClient
     from agenttrace.compat.deduplicator import EventDeduplicator
     from agenttrace.compat.offsets import FileFingerprint, FileOffset, PersistentOffsetStore
     from agenttrace.compat.reader import IncrementalJSONLReader, JSONLRecord
     from agenttrace.ids import generate_event_id
-    from agenttrace.library.objects import Hit, Message, Session, Span, Usage
+    from agenttrace.library.objects import Annotation, Hit, Message, Session, Span, Usage
     from agenttrace.library.recorder import Recorder
     from agenttrace.library.rows import Rows
     from agenttrace.library.store import Store, open_store
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyRecordingError",
+    "Annotation",
     "EventDeduplicator",
     "FileFingerprint",
     "FileOffset",
@@ -44,6 +47,7 @@ __all__ = [
 #: wait for a recorder.
 _HOMES = {
     "AlreadyRecordingError": "agenttrace.record.lock",
+    "Annotation": "agenttrace.library.objects",
     "EventDeduplicator": "agenttrace.compat.deduplicator",
     "FileFingerprint": "agenttrace.compat.offsets",
     "FileOffset": "agenttrace.compat.offsets",

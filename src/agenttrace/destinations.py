@@ -23,7 +23,8 @@ State = Literal["ok", "error", "cancelled", "unclosed"]
 
 #: A shorter key would be found in many words that are none.
 _SHORTEST_KEY = 4
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+#: An environment variable in a text of the settings.
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class DestinationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -183,9 +184,9 @@ def parse_destination(name: str, table: object, environ: Mapping[str, str], base
     if "type" not in table:
         raise BadDestinationError("type", "is missing", f"Give one of {', '.join(destination_types())}.")
     missing: list[str] = []
-    filled = _filled(table, environ, missing)
+    values = filled(table, environ, missing)
     try:
-        found = msgspec.convert({**filled, "name": name, "missing": missing}, DestinationSettings, strict=True)
+        found = msgspec.convert({**values, "name": name, "missing": missing}, DestinationSettings, strict=True)
     except msgspec.ValidationError as error:
         raise _wrong(error) from None
     if found.type not in _NEEDED and found.type not in destination_types():
@@ -196,7 +197,7 @@ def parse_destination(name: str, table: object, environ: Mapping[str, str], base
     for key in _NEEDED.get(found.type, ()):
         if getattr(found, key) is None:
             raise BadDestinationError(key, "is missing", f"A destination of type {found.type} needs it.")
-    if found.url is not None and not found.missing and not _is_address(found.url):
+    if found.url is not None and not found.missing and not is_address(found.url):
         fix = "Give one that begins with http:// or https://; in a password write / as %2F, ? as %3F and # as %23."
         raise BadDestinationError("url", "is no address", fix)
     if found.path is not None:
@@ -204,7 +205,8 @@ def parse_destination(name: str, table: object, environ: Mapping[str, str], base
     return found
 
 
-def _is_address(url: str) -> bool:
+def is_address(url: str) -> bool:
+    """Whether a text is an address of HTTP with a host."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -218,11 +220,12 @@ def _wrong(error: msgspec.ValidationError) -> BadDestinationError:
     return BadDestinationError(key.split("[")[0], f"cannot be used ({told})", "docs/export.md has examples.")
 
 
-def _filled(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any:  # noqa: ANN401 - part of a TOML table
+def filled(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any:  # noqa: ANN401 - part of a TOML table
+    """A value with environment variables in place of ``${NAME}``; the names of unset ones are added to ``missing``."""
     if isinstance(value, dict):
-        return {name: _filled(each, environ, missing) for name, each in value.items()}
+        return {name: filled(each, environ, missing) for name, each in value.items()}
     if isinstance(value, list):
-        return [_filled(each, environ, missing) for each in value]
+        return [filled(each, environ, missing) for each in value]
     if isinstance(value, Decimal):
         return float(value)
     if not isinstance(value, str):
@@ -234,4 +237,4 @@ def _filled(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any: 
             missing.append(found[1])
         return text or found[0]
 
-    return _VARIABLE.sub(variable, value)
+    return VARIABLE.sub(variable, value)

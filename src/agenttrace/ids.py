@@ -75,3 +75,8 @@ def file_number(path: str, attempt: int) -> int:
     """The store's number for a file; ``attempt`` tells files apart that followed each other at one path."""
     text = f"{path}\x1f{attempt}".encode("utf-8", "surrogateescape")
     return int.from_bytes(hashlib.sha256(text).digest()[:5], "big")
+
+
+def crossing_key(*parts: str) -> bytes:
+    """Sixteen bytes for a threshold that was crossed, from what names it: the same whenever it is noticed."""
+    return hashlib.sha256("\x1f".join(("crossing", *parts)).encode("utf-8", "surrogatepass")).digest()[:16]

@@ -52,6 +52,7 @@ PAGES = {
     "/": "Overview",
     "/sessions": "Sessions",
     "/usage": "Usage",
+    "/rules": "Rules",
     "/runs": "Runs",
     "/chat": "Chat",
     "/guards": "Guards",

@@ -144,7 +144,7 @@ def test_the_variables_of_applications(program: Program) -> None:
     assert "hunter2" not in str(some)
     variables = environment("http://127.0.0.1:1/api/v1")
     everything = checks(program, env=variables)
-    assert everything["applications"]["found"].startswith("8 can be called")
+    assert everything["applications"]["found"].startswith("11 can be called")
     assert everything["chat"]["state"] == "warn"
     program.home.mkdir(mode=0o700)
     (program.home / "agenttrace.toml").write_text('[events.evening]\nchain = ["nobody"]\n', encoding="utf-8")

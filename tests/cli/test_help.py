@@ -31,7 +31,12 @@ COMMANDS = (
     "sessions",
     "show",
     "requests",
+    "note",
+    "label",
+    "star",
+    "score",
     "usage",
+    "limits",
     "prices",
     "tail",
     "search",
@@ -53,6 +58,9 @@ COMMANDS = (
     "doctor",
     "quarantine",
     "export",
+    "guard",
+    "hooks",
+    "rules",
     "prune",
     "user",
 )
@@ -60,8 +68,10 @@ COMMANDS = (
 #: Commands that consist of commands.
 GROUPS = {
     "service": ("install", "status", "uninstall"),
+    "hooks": ("install", "status", "uninstall"),
     "quarantine": ("list", "show", "retry"),
     "export": ("status", "check", "run", "retry", "accept", "pause", "resume", "backfill", "forget"),
+    "rules": ("list", "log", "show", "test", "new", "enable", "disable", "retry", "run"),
     "jobs": ("list", "show", "cancel", "rerun"),
     "runs": ("list", "show"),
     "breakers": ("list", "open", "close"),

@@ -161,7 +161,7 @@ def test_nothing_is_old_enough(program: Program) -> None:
 
 def test_vacuum_gives_the_space_back(program: Program) -> None:
     """The file is smaller afterwards, and sound."""
-    for number in range(20):
+    for number in range(40):
         noise = "".join(chr(0x4E00 + (number * 7919 + place * 104_729) % 20_000) for place in range(20_000))
         program.log(f"old{number}", {"type": "turn.begin", "ts": NOW - 100 * DAY, "prompt": noise})
     program.run("record", "--once", "--no-index")

@@ -424,7 +424,9 @@ def test_apps_needs_no_database(program: Program) -> None:
     environ = {"AGENTTRACE_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/x", "DASHSCOPE_APP_ID_3_CLUE": "clue-id"}
     found = program.json("apps", env=environ)
     ids = {app["app"]: app["app_id"] for app in found["apps"]}
-    assert ids == dict.fromkeys(f"app{number}" for number in range(1, 9)) | {"app3": "clue-id"}
+    sessions = dict.fromkeys(("session-summary", "session-review", "session-score"))
+    assert ids == dict.fromkeys(f"app{number}" for number in range(1, 9)) | sessions | {"app3": "clue-id"}
+    assert not any("SESSION" in name for name in found["missing"]), "they are optional"
     assert "DASHSCOPE_APP_ID_3_CLUE" not in found["missing"]
     assert {"DASHSCOPE_API_KEY", "INTERNAL_API_TOKEN", "DASHSCOPE_APP_ID_8_CONSOLIDATE"} <= set(found["missing"])
     steps = {event["event"]: event["steps"] for event in found["events"]}

@@ -26,7 +26,7 @@ CONTRACT = [
 def test_fields_of_the_contract(recorded: Program) -> None:
     """Session and spans with the contract's fields first, ids in hex, times in ISO 8601 UTC."""
     found = recorded.json("show", CLAUDE)
-    assert list(found) == ["session", "spans"]
+    assert list(found) == ["session", "spans", "annotations"]
     assert found["session"]["session_id"] == CLAUDE
     for span in found["spans"]:
         assert list(span)[: len(CONTRACT)] == CONTRACT

@@ -211,6 +211,8 @@ def _shows_everything(apps: dict[str, Any]) -> None:
         ("app2×8", "completed"),
     ]
     assert apps["duplicate"] == "skipped_duplicate"
+    assert "tool calls" in json.loads(apps["session"]["session-summary"])["summary"]
+    assert 0 <= json.loads(apps["session"]["session-score"])["score"] <= 10
     assert apps["breaker"] == ["AI 服务暂时不可用", "done"]
     assert apps["budget"] == "AI 额度已用完"
 

@@ -31,6 +31,8 @@ class FakeLangfuse(FaultyServer):
         self.taken: list[Span] = []
         self.observations: list[Span] = []
         self.settles_at_once = True
+        #: Scores by id: one of the same id, name and day replaces the other.
+        self.scores: dict[str, dict[str, Any]] = {}
 
     def settle(self) -> None:
         """The worker has done its work."""
@@ -47,6 +49,8 @@ class FakeLangfuse(FaultyServer):
             ("GET", "/api/public/observations"): self._list_old,
         }
         route = routes.get((request.method, request.path))
+        if request.path.startswith("/api/public/scores"):
+            return self._score(request)
         return route(request) if route else _error(404, "Not found")
 
     def _take(self, request: web.Request) -> web.Response:
@@ -66,6 +70,20 @@ class FakeLangfuse(FaultyServer):
         if self.settles_at_once:
             self.settle()
         return web.json_response({"id": "job", "name": "otel-ingestion-job"} if spans else {})
+
+    def _score(self, request: web.Request) -> web.Response:
+        if request.method == "DELETE":
+            found = self.scores.pop(request.path.rpartition("/")[2], None)
+            return web.json_response({"message": "accepted"}, status=202) if found else _error(404, "Not found")
+        body = json.loads(self.received[-1].body)
+        places = [name for name in ("traceId", "sessionId") if body.get(name)]
+        kinds = {"NUMERIC": (int, float), "BOOLEAN": (int,), "CATEGORICAL": (str,)}
+        if len(places) != 1 or not body.get("name") or not isinstance(body["value"], kinds[body["dataType"]]):
+            return _error(400, "Invalid request data")
+        known = self.scores.get(body["id"])
+        assert known is None or (known["name"], known["timestamp"][:10]) == (body["name"], body["timestamp"][:10])
+        self.scores[body["id"]] = body
+        return web.json_response({"id": body["id"]})
 
     def _list(self, request: web.Request) -> web.Response:
         if self.version < 4:

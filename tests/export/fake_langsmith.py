@@ -48,6 +48,7 @@ class FakeLangSmith(FaultyServer):
         self.window = window
         #: Each run as it was first sent.
         self.runs: dict[str, dict[str, Any]] = {}
+        self.feedback: dict[str, dict[str, Any]] = {}
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         received = self.received[-1]
@@ -57,12 +58,31 @@ class FakeLangSmith(FaultyServer):
             return web.json_response({"error": "Unauthorized"}, status=401)
         if request.path == "/sessions":
             return web.json_response([{"name": "default"}])
+        if request.path.startswith("/feedback"):
+            return self._take_feedback(request.method, request.path.rpartition("/")[2], received)
         if request.path != "/runs/multipart":
             return web.json_response({"detail": "Not Found"}, status=404)
         try:
             return self.take(received)
         except RefusedError as refusal:
             return web.json_response({"error": str(refusal)}, status=refusal.status)
+
+    def _take_feedback(self, method: str, name: str, request: Received) -> web.Response:
+        """Feedback belongs to a run; the first version of an id stays until it is changed as such."""
+        body = json.loads(request.body or b"{}")
+        if method == "POST":
+            if body["run_id"] not in self.runs:
+                return web.json_response({"detail": "Run not found"}, status=404)
+            if body["id"] in self.feedback:
+                return web.json_response({"detail": "Feedback already exists"}, status=409)
+            self.feedback[body["id"]] = body
+        elif name not in self.feedback:
+            return web.json_response({"detail": "Feedback not found"}, status=404)
+        elif method == "PATCH":
+            self.feedback[name] |= body
+        else:
+            del self.feedback[name]
+        return web.json_response({})
 
     @property
     def info(self) -> dict[str, Any]:

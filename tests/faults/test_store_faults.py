@@ -126,7 +126,7 @@ def small_disk(place: Path, size: str) -> Iterator[Path]:
 
 def test_a_full_disk_while_following(tmp_path: Path, logs: Path, undisturbed: Path) -> None:
     """ENOSPC on a real file system: recording waits, and goes on by itself once there is space."""
-    with small_disk(tmp_path / "disk", "12m") as disk:
+    with small_disk(tmp_path / "disk", "13m") as disk:
         filler = disk / "filler"
         filler.write_bytes(b"\0" * (11 << 20))
         with Following(disk / "home", logs) as following:
@@ -173,7 +173,7 @@ def test_a_limit_on_file_size_while_following(tmp_path: Path, logs: Path, undist
         env=environ_of(home, AGENTTRACE_RECORD_POLL_SECONDS="0.2"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (800_000, resource.RLIM_INFINITY)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, resource.RLIM_INFINITY)),
     )
     try:
         read_until(process, b"recording fails: ")

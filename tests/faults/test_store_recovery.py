@@ -15,11 +15,14 @@ import pytest
 
 from agenttrace.record.files import reader
 from agenttrace.record.recovery import Recovery, recover
+from agenttrace.store.annotations import NewAnnotation
 from agenttrace.store.errors import CorruptStoreError
+from agenttrace.store.questions import SearchQuery
 from agenttrace.store.sqlite.database import connect, is_corruption
 from agenttrace.store.sqlite.replacement import WORKSHOP, finish_interrupted
 from agenttrace.store.sqlite.retention import Retention
 from agenttrace.store.sqlite.schema import PAGE_SIZE
+from agenttrace.store.sqlite.store import SqliteStore
 from faults.store_rig import Rows, Writer, differences, record_once, recorder, rows, run, write_logs
 
 Damage = Callable[[Path], None]
@@ -241,6 +244,24 @@ def test_what_other_versions_keep_in_the_store(scene: Scene) -> None:
     assert connection.execute("SELECT value FROM meta WHERE key = 'mine'").fetchone() == ("too",)
     assert connection.execute("SELECT * FROM counters").fetchall() == counters
     connection.close()
+
+
+def test_annotations_are_copied_and_found(scene: Scene) -> None:
+    """What people wrote beside sessions is in no log: it is copied, and its words are indexed again."""
+    with SqliteStore.open(scene.store, read_only=False) as store:
+        number = store.sessions()[0].id
+        for text in ("a note to keep", "another one"):
+            store.annotation_table.put(
+                NewAnnotation(session=number, kind="note", source="person", author="ann", text=text)
+            )
+        store.annotation_table.remove(store.annotations([number])[number][1].annotation_id)
+        before = store.annotations([number])
+    DAMAGES["corrupt header"](scene.store)
+    scene.recover_and_record()
+    with SqliteStore.open(scene.store) as store:
+        assert store.annotations([number]) == before
+        assert [each.text for _, each in store.search_annotations(SearchQuery(text="note"))] == ["a note to keep"]
+        assert store.search_annotations(SearchQuery(text="another")) == []
 
 
 def test_pruned_sessions_stay_pruned(scene: Scene) -> None:

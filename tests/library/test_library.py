@@ -35,6 +35,23 @@ def home(shared_store: Program) -> Path:
     return shared_store.home
 
 
+def test_annotations_of_a_session(own_recorded: Program) -> None:
+    """What the commands wrote beside a session, with its author and time."""
+    own_recorded.run("note", CLAUDE, "look at this")
+    own_recorded.run("score", CLAUDE, "quality", "2")
+    with agenttrace.open_store(own_recorded.home) as store:
+        note, score = store.session(CLAUDE).annotations
+        assert (note.kind, note.text, note.value, note.source) == ("note", "look at this", None, "person")
+        assert (score.kind, score.name, score.value) == ("score", "quality", 2.0)
+        assert note.created <= note.changed <= score.created
+        assert isinstance(note, agenttrace.Annotation)
+        assert list(store.sessions(starred=True)) == []
+    own_recorded.run("star", CLAUDE)
+    own_recorded.run("label", CLAUDE, "bug")
+    with agenttrace.open_store(own_recorded.home) as store:
+        assert [each.id for each in store.sessions(starred=True, label="bug")] == [CLAUDE]
+
+
 def test_sessions_are_those_of_the_command(shared_store: Program) -> None:
     """The same sessions in the same order, with the same figures."""
     shown = shared_store.json("sessions", "--limit", "0")

@@ -45,7 +45,10 @@ _SENSIBLE = {
     "detail": st.sampled_from(["outline", "conversation", "short", "full", "everything"]),
     "by": st.sampled_from(["day", "month", "model", "agent", "project", "session", "number"]),
     "state": st.sampled_from(["working", "waiting", "ended", "interrupted", "dead"]),
+    "label": st.sampled_from(["bug", "", "%", "'"]) | _TEXT,
+    "starred": st.booleans(),
     "thinking": st.booleans(),
+    "rule": st.sampled_from(["waiting", "nothing", "%"]),
     "only_cache_breaks": st.booleans(),
     "with_outcome": st.sampled_from(["files", "commits", "failed_tests", "fame"]),
 }

@@ -22,7 +22,9 @@ NAMES = [
     "read_requests",
     "outcomes",
     "usage",
+    "limits",
     "errors",
+    "rules",
     "status",
 ]
 HELLO = {

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from otlp_rig import RESPONSES, SPANS, USAGE, Store
 
-from agenttrace.record.calendar import day_finder
+from agenttrace.calendar import day_finder
 from agenttrace.record.formats import AGENTS
 from agenttrace.record.formats.contract import Source, Unusable
 from agenttrace.record.recorder import Recorder

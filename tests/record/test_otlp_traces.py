@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,12 +31,13 @@ from otlp_rig import (
     written,
 )
 
-from agenttrace.record.calendar import day_finder
+from agenttrace.calendar import day_finder
 from agenttrace.record.files import reader
 from agenttrace.record.files.stored_paths import still_there
 from agenttrace.record.maintenance import remove_recorded_logs
 from agenttrace.record.recovery import recover
 from agenttrace.record.texts.search_index import index_all
+from agenttrace.store.annotations import NewAnnotation
 from agenttrace.store.rows import ChangesCursor, Row
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.events import raw_lines
@@ -194,6 +196,29 @@ def test_children_first(tmp_path: Path) -> None:
     assert (row["started_at"], row["last_at"]) == (NOW // 1000, (NOW + 9 * SECOND) // 1000)
     with connect(store.settings.home / "agenttrace.db") as connection:
         assert len(list(raw_lines(connection, session=row["id"]))) == 3
+
+
+def test_annotations_move_with_their_trace(tmp_path: Path) -> None:
+    """What was written beside a trace is beside the session that it becomes part of, in copies too."""
+    store = Store(tmp_path).recorded(chat(2, parent=1))
+    path, copied = store.settings.home / "agenttrace.db", tmp_path / "copy.db"
+    with SqliteStore.open(path, read_only=False) as opened:
+        part = opened.session(trace_id(1)).id
+        label = NewAnnotation(session=part, kind="label", source="person", author="ann", name="bug")
+        opened.annotation_table.put(label)
+        before = opened.changes_since(limit=1_000).rows
+    store.recorded(line(1, attributes={"session.id": "talk"}, seconds=9))
+    with SqliteStore.open(path, read_only=False) as opened, SqliteStore.open(copied, read_only=False) as copy:
+        talk = opened.session("talk").id
+        assert not opened.annotation_table.put(label)[1]
+        assert not opened.annotation_table.put(msgspec.structs.replace(label, session=talk))[1]
+        note = NewAnnotation(session=part, kind="note", source="rule", author="r", text="late", key="k")
+        assert opened.annotation_table.put(note)[0].session == talk
+        assert [each.kind for each in opened.annotations([talk])[talk]] == ["label", "note"]
+        assert opened.annotations([part]) == {}
+        for rows in (opened.changes_since(limit=1_000).rows, before):
+            copy.merge(rows, day_of=day_finder(store.settings.usage.timezone))
+        assert copy.annotations([talk, part]) == opened.annotations([talk, part])
 
 
 def test_sent_again_right_after_the_move(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agenttrace.run.catalog.catalog
-from agenttrace.run.catalog.catalog import AppCatalog, CatalogError, Lane
+from agenttrace.run.catalog.catalog import AppCatalog, CatalogError, Lane, UnknownEventError
 from agenttrace.run.results.cache import CacheRule
 from agenttrace.run.simulator import BUILTIN_APP_IDS, environment
 from agenttrace.run.upstream.calls import RateRule
@@ -33,7 +33,7 @@ def test_limits_and_cache_times_are_those_of_the_document() -> None:
     assert {app.rate for key, app in apps.items() if key != "app1"} == {
         RateRule(scope="store", limit=100, seconds=3600)
     }
-    assert {key: app.cache for key, app in apps.items()} == {
+    assert {key: app.cache for key, app in apps.items() if not app.is_optional} == {
         "app1": None,
         "app2": CacheRule(cache_type="app2_finance", end_of_day=True),
         "app3": CacheRule(cache_type="app3_clue", days=7),
@@ -212,3 +212,46 @@ def test_texts_of_ones_own_in_the_language_of_the_user() -> None:
 def test_any_header_gives_texts(header: str | None) -> None:
     """Nothing that a browser sends as its languages leaves the user without words."""
     assert AppCatalog.load({}).texts.preferred(header)["failed"]
+
+
+# -- applications for recorded sessions ---------------------------------------------------------------------------
+
+
+SESSION_APPS = ("session-summary", "session-review", "session-score")
+
+
+def test_applications_for_sessions_are_optional_and_have_prompts_in_two_languages() -> None:
+    """The catalog lacks nothing without them; each says in both languages which object it answers with."""
+    without = {name: value for name, value in ENVIRON.items() if "SESSION" not in name}
+    catalog = AppCatalog.load(without)
+    assert catalog.missing == ()
+    for name in SESSION_APPS:
+        app = catalog.apps[name]
+        assert app.missing == (app.id_variable,)
+        assert app.prompts.keys() == app.titles.keys() == {"en", "zh"}
+        assert all('{"' in prompt and "\\" not in prompt for prompt in app.prompts.values())
+    assert not AppCatalog.load(ENVIRON).apps["session-score"].missing
+
+
+@pytest.mark.parametrize("base", ["builtin", "none"])
+def test_any_model_can_answer_for_sessions(base: str) -> None:
+    """A table with provider and model keeps the prompts; its own key is missed where it is not set."""
+    own = {"provider": "openai", "base_url": "https://api.example.com/v1", "model": "m", "api_key_env": "MY_KEY"}
+    catalog = AppCatalog.load(ENVIRON, {"catalog": {"base": base}, "apps": {"session-review": own}})
+    app = catalog.apps["session-review"]
+    assert (app.provider, app.app_type, app.missing) == ("openai", "session_review", ("MY_KEY",))
+    assert "MY_KEY" in catalog.missing
+    assert app.prompts == AppCatalog.load({}).apps["session-review"].prompts
+
+
+def test_a_chain_of_named_applications() -> None:
+    """One after another; unknown ones, and one that comes twice, are refused."""
+    catalog = AppCatalog.load(ENVIRON)
+    chain = catalog.chain_of(("session-review", "app3"))
+    assert [(step.name, step.after) for step in chain.steps] == [("session-review", ()), ("app3", ("session-review",))]
+    for apps, problem in (
+        (("nothing",), "'nothing' is no application"),
+        (("app3", "app3"), "app3 is in the chain twice"),
+    ):
+        with pytest.raises(UnknownEventError, match=problem):
+            catalog.chain_of(apps)

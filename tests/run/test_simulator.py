@@ -350,8 +350,10 @@ def test_the_log_is_bounded_and_the_counts_are_not(kept: int, arriving: int) -> 
 
 
 def test_the_environment_names_all_variables() -> None:
-    """The variables are those of the specification: key, eight app ids and the token, plus the base URL."""
+    """The variables are those of the specification: key, eight app ids and the token, plus the base URL; and those of
+    the applications for recorded sessions."""
     names = ["1_CHAT", "2_FINANCE", "3_CLUE", "4_ANALYSIS", "5_TACTICS", "6_NOTE", "7_CUSTOMER", "8_CONSOLIDATE"]
+    names += ["SESSION_SUMMARY", "SESSION_REVIEW", "SESSION_SCORE"]
     expected = {f"DASHSCOPE_APP_ID_{name}" for name in names}
     variables = environment("http://127.0.0.1:1/api/v1")
     assert set(variables) == expected | {"DASHSCOPE_API_KEY", "DASHSCOPE_BASE_URL", "INTERNAL_API_TOKEN"}

@@ -31,7 +31,7 @@ from agenttrace.serve.server import serve
 from .harness import CHAT_APP, Heard, Running, Stack, run_with
 from .seeds import API, audit, change, finished, get, log_in, pages, seed, trigger
 
-APPS = [name.partition("_")[0] for name in BUILTIN_APP_IDS]
+APPS = [name.partition("_")[0] if name.startswith("app") else name.replace("_", "-") for name in BUILTIN_APP_IDS]
 
 
 @pytest.fixture(scope="module")

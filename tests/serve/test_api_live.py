@@ -25,6 +25,7 @@ from agenttrace.serve.api.sessions.session_index import SessionIndex
 from agenttrace.serve.api.sessions.timeline import whole_timeline
 from agenttrace.serve.api.shapes.spans import Timeline
 from agenttrace.serve.api.trace_reader import TraceReader
+from agenttrace.store.annotations import NewAnnotation
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.retention import Retention
 from agenttrace.store.sqlite.store import SqliteStore
@@ -593,3 +594,27 @@ def test_readers_and_the_recorder_do_not_wait_for_each_other(logs: Logs) -> None
                         seen[row["session_id"]] = row["events"]
 
     asyncio.run(main())
+
+
+def test_what_is_written_beside_a_session_arrives(logs: Logs) -> None:
+    """A note makes no event; its session's row comes all the same, at once, with the other marks."""
+    logs.append("one", "turn.begin", turn=1)
+    logs.record(index=False)
+
+    async def body() -> None:
+        async with console(logs.settings) as server, server.live(session=key_of("one")) as stream:
+            assert (await following(stream)).kind == "hello"
+            with SqliteStore.open(logs.store, read_only=False) as store:
+                number = session_number("agenttrace", "one")
+                table = store.annotation_table
+                for text in ("first", "second"):
+                    table.put(NewAnnotation(session=number, kind="note", source="person", author="ann", text=text))
+            seen: list[int] = []
+            while not seen or seen[-1] < 2:
+                message = await following(stream)
+                if message.kind == "sessions":
+                    seen += [row["marks"]["notes"] for row in message.data["rows"]]
+            rows = {row.session_id: row for row in server.context.index.rows()}
+            assert rows["one"].marks.notes == 2
+
+    asyncio.run(body())

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agenttrace.compat.run_log import AIRunLogService
 from agenttrace.config import load_settings
 from agenttrace.record.recorder import Recorder
+from agenttrace.run.jobs.jobs import ChainOrder
 
 from .harness import Heard, Running, Stack, run_with
 from .seeds import API, EVENTS, audit, change, finished, get, pages, seed, trigger
@@ -309,6 +310,31 @@ def test_jobs_are_cancelled_and_run_again(home: Path, database_url: str) -> None
             ("job.cancel", "999", absent),
             ("job.rerun", "999", unknown),
         ]
+
+    run_with(home, database_url, body)
+
+
+def test_a_chain_that_a_rule_ordered(home: Path, database_url: str) -> None:
+    """Its graph is that of the applications it names, in pages too; run again, it is a job of its own."""
+
+    async def body(stack: Stack) -> None:
+        apps = ("session-summary", "session-score")
+        ordered = ChainOrder(key="k", apps=apps, payload={"rule": "r", "language": "en", "text": "# A session"})
+        job_id = await stack.engine.dispatcher.order(ordered)
+        waiting = await get(stack, f"/jobs/{job_id}")
+        assert [(step["name"], step["status"], step["after"]) for step in waiting["steps"]] == [
+            ("session-summary", "waiting", []),
+            ("session-score", "waiting", ["session-summary"]),
+        ]
+        await stack.engine.dispatcher.execute(job_id)
+        (row,) = (await get(stack, "/jobs"))["items"]
+        assert (row["event_type"], row["status"], row["app_chain"]) == ("rule", "completed", "→".join(apps))
+        assert row["session_id"].startswith("rule-")
+        again = (await change(stack, f"/jobs/{job_id}/rerun")).json()
+        assert again["job_id"] != job_id
+        await stack.engine.database.execute("UPDATE biz.ai_trigger_jobs SET apps = '{gone}'")
+        assert (await change(stack, f"/jobs/{job_id}/rerun")).status == 422
+        assert (await get(stack, f"/jobs/{job_id}"))["steps"]
 
     run_with(home, database_url, body)
 

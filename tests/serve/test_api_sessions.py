@@ -20,7 +20,7 @@ from agenttrace.serve.api.sessions import session_index
 from agenttrace.serve.api.sessions.session_index import SessionEntry, SessionIndex
 from agenttrace.serve.api.sessions.session_list import Order, Sort, Sorted, facets
 from agenttrace.serve.api.shapes.figures import Bill
-from agenttrace.serve.api.shapes.sessions import SessionRow
+from agenttrace.serve.api.shapes.sessions import SessionMarks, SessionRow
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import OutcomeFigures, SessionFilter
 from agenttrace.store.session_state import SessionState
@@ -180,6 +180,7 @@ def _sessions(draw: st.DrawFn, number: int) -> SessionEntry:
         parent=None,
         bill=draw(_bills()),
         outcomes=draw(_outcomes),
+        marks=SessionMarks(starred=False, labels=[], scores={}, notes=0, revision=0),
     )
     session = Session(
         id=number,

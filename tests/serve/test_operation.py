@@ -267,6 +267,6 @@ def test_health_knows_the_applications_of_the_server(home: Path, database_url: s
     async def body(stack: Stack) -> None:
         checks = (await stack.request("GET", "/api/v1/doctor")).json()["checks"]
         (found,) = [check["found"] for check in checks if check["name"] == "applications"]
-        assert found == f"8 can be called, at {stack.sim.base_url}"
+        assert found == f"11 can be called, at {stack.sim.base_url}"
 
     run_with(home, database_url, body)

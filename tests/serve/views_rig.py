@@ -18,8 +18,13 @@ from agenttrace.config import RecordSettings, Settings
 from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.endpoints import access_router
 from agenttrace.serve.access.gate import ConsoleGate
-from agenttrace.serve.api.live.hub import Hub
+from agenttrace.serve.api.live.hub import Hub, live_router
 from agenttrace.serve.api.live.overview import overview_router
+from agenttrace.serve.api.rules.firings import firings_router
+from agenttrace.serve.api.rules.rules import rules_router
+from agenttrace.serve.api.sessions.annotations import annotations_router
+from agenttrace.serve.api.sessions.limits import limits_router
+from agenttrace.serve.api.sessions.session_list import sessions_router
 from agenttrace.serve.api.sessions.usage import usage_router
 from agenttrace.serve.api.settings.exports import exports_router
 from agenttrace.serve.api.settings.files import files_router
@@ -50,8 +55,14 @@ class Client(Console):
 
     async def post(self, path: str, body: object, headers: Mapping[str, str] | None = None) -> Answer:
         """A change, as the page makes it."""
+        return await self.send("POST", path, body, headers)
+
+    async def send(
+        self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """The same with another method."""
         token = {"X-CSRF-Token": (await self.json("/me"))["csrf"]} if headers is None else headers
-        async with self.http.post(self.url + API + path, json=body, headers=token) as response:
+        async with self.http.request(method, self.url + API + path, json=body, headers=token) as response:
             return Answer(response.status, response.headers, await response.read())
 
 
@@ -85,7 +96,19 @@ def _app(context: ServerContext) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None)
     app.state.life, app.state.chat, app.state.access, app.state.context = context.life, None, context.access, context
     app.include_router(access_router(context.access, context.settings.serve))
-    for router in (usage_router, overview_router, files_router, exports_router, settings_router):
+    for router in (
+        usage_router,
+        limits_router,
+        overview_router,
+        files_router,
+        firings_router,
+        rules_router,
+        exports_router,
+        settings_router,
+        live_router,
+        sessions_router,
+        annotations_router,
+    ):
         app.include_router(router(context))
     add_handlers(app)
     app.add_middleware(ConsoleGate, access=context.access, bind=context.bind, settings=context.settings.serve)

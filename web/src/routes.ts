@@ -7,6 +7,7 @@ export type PageName =
   | "sessions"
   | "session"
   | "usage"
+  | "rules"
   | "runs"
   | "chat"
   | "guards"
@@ -32,6 +33,7 @@ export const ROUTES: PageRoute[] = [
   { name: "sessions", path: "/sessions", key: "s", page: lazy(() => import("./pages/sessions")) },
   { name: "session", path: "/sessions/", pattern: "/sessions/:key", page: lazy(() => import("./pages/session")) },
   { name: "usage", path: "/usage", key: "u", page: lazy(() => import("./pages/usage")) },
+  { name: "rules", path: "/rules", key: "l", page: lazy(() => import("./pages/rules")) },
   {
     name: "runs",
     path: "/runs",
@@ -55,7 +57,7 @@ export function pathOf(name: PageName): string {
 
 /** Groups of the navigation. */
 export const NAVIGATION: PageName[][] = [
-  ["overview", "sessions", "usage"],
+  ["overview", "sessions", "usage", "rules"],
   ["runs", "chat", "guards", "cache"],
   ["files", "exports", "settings"],
 ];

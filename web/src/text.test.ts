@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
 
+import { formText as ruleFormWords } from "./pages/rules/form-text";
+import { text as ruleWords } from "./pages/rules/text";
 import { text as partWords } from "./parts/words";
 import { text as shellWords } from "./shell/text";
 import type { Texts } from "./text";
@@ -24,6 +26,8 @@ function leaves(texts: Texts, path = ""): [string, Texts[string]][] {
 describe.each([
   ["shell", shellWords],
   ["parts", partWords],
+  ["rules", ruleWords],
+  ["form of rules", ruleFormWords],
 ])("the words of the %s", (_, words: { en: Texts; zh: Texts }) => {
   it("exist in both languages, with text in each", () => {
     const english = leaves(words.en);

@@ -50,7 +50,7 @@ def audited_change(action: str, target: str, change: Callable[[AccessStore], T])
     from agenttrace.serve.access.audit import DONE
 
     with access_store() as store, access_errors(store):
-        number = store.audit.begin(f"cli:{_os_user()}", "terminal", action, target)
+        number = store.audit.begin(f"cli:{os_user()}", "terminal", action, target)
         try:
             changed = change(store)
         except BaseException as error:
@@ -60,7 +60,8 @@ def audited_change(action: str, target: str, change: Callable[[AccessStore], T])
         return changed
 
 
-def _os_user() -> str:
+def os_user() -> str:
+    """The name of the user who runs the command."""
     import getpass
 
     try:

@@ -42,6 +42,8 @@ _TRIGGERS: tuple[tuple[str, int | None, dict[str, Any] | None], ...] = (
     ("task_assigned", _MEMBER, {"task": "回访", "coach_id": _COACH}),
     ("dws_completed", None, None),
 )
+#: What a rule calls on a session, and how much of it.
+_SESSION_APPS, _SESSION_CHARS = ("session-summary", "session-score"), 6_000
 #: Users that ask at the same time: as many failures as open a breaker.
 _CROWD = 5
 #: Stores whose figures use up the rest of the day.
@@ -55,6 +57,8 @@ class Facts:
     chat: str = ""
     jobs: list[dict[str, Any]] = field(default_factory=list)
     duplicate: str = ""
+    #: What applications say of a recorded session, by their names.
+    session: dict[str, str] = field(default_factory=dict)
     breaker: list[str] = field(default_factory=list)
     budget: str = ""
 
@@ -83,6 +87,9 @@ class Stage:
     simulator: Simulator
     chat: _ChatUsers
     triggers: AsyncTriggerClient
+    settings: Settings
+    #: The variables that name the applications.
+    environ: Mapping[str, str]
 
 
 @asynccontextmanager
@@ -93,11 +100,11 @@ async def stage(settings: Settings) -> AsyncIterator[Stage]:
 
     async with (
         Simulator(latency=0.05, chunk_delay=0.02) as simulator,
-        process(settings, environment(simulator.base_url)) as ready,
+        process(settings, environ := environment(simulator.base_url)) as ready,
         _ChatUsers(url := ready.url or "", settings) as chat,
         AsyncTriggerClient(url, INTERNAL_TOKEN) as triggers,
     ):
-        yield Stage(url, shown_link(ready), simulator, chat, triggers)
+        yield Stage(url, shown_link(ready), simulator, chat, triggers, settings, environ)
 
 
 async def play(settings: Settings, *, quiet: bool) -> Facts:
@@ -108,6 +115,7 @@ async def play(settings: Settings, *, quiet: bool) -> Facts:
         say("Applications with limits, a breaker and a budget (a simulated DashScope answers):", "bold")
         await _chat(on.chat, facts, say)
         await _triggers(on.triggers, facts, say)
+        await _session(on, facts, say)
         await _breaker(on.chat, on.simulator, facts, say)
         await _budget(on.chat, on.triggers, facts, say)
     return facts
@@ -120,6 +128,7 @@ async def rehearse(on: Stage) -> None:
     facts, say = Facts(), lambda *_: None
     await _chat(on.chat, facts, say)
     await _triggers(on.triggers, facts, say)
+    await _session(on, facts, say)
     await _breaker(on.chat, on.simulator, facts, say)
     app = BUILTIN_APP_IDS["app4_analysis"]
     on.simulator.always(app, faults.status("InvalidParameter", http=400))
@@ -217,6 +226,38 @@ async def _triggers(triggers: AsyncTriggerClient, facts: Facts, say: Say) -> Non
     event, member, payload = _TRIGGERS[0]
     facts.duplicate = (await triggers.trigger(event, _SITE, member, payload)).status
     say(f"           {event:<14} again on the same day    {facts.duplicate}")
+
+
+async def _session(on: Stage, facts: Facts, say: Say) -> None:
+    """What a rule does with a session that has ended: a summary and a score, stored beside it."""
+    from agenttrace.cli import opening
+    from agenttrace.cli.chain_jobs import ChainJobs
+    from agenttrace.cli.rules_run import make_actions
+    from agenttrace.config.rules import parse_action, parse_rule
+    from agenttrace.prices.costing import Cashier
+    from agenttrace.rules.actions.contract import Message
+    from agenttrace.rules.facts import read_facts
+    from agenttrace.store.questions import title_of
+    from agenttrace.store.sqlite.rule_events import ended_event
+
+    table = {"type": "chain", "apps": list(_SESSION_APPS), "input": "conversation", "keep": ["note", "score"]}
+    action = parse_action("demo", table | {"max_chars": _SESSION_CHARS}, {})
+    rule = parse_rule("demo", {"on": "session.ended", "do": ["demo"]})
+    with opening.opened_store(on.settings, read_only=False) as store:
+        recorded = [each for each in store.sessions() if each.agent != "agenttrace"]
+        if not recorded:
+            return
+        session = max(recorded, key=lambda each: each.errors)
+        about = read_facts(store, Cashier.load(on.settings), ended_event(session))
+        async with ChainJobs(on.settings, {**os.environ, **on.environ}) as jobs:
+            chain = make_actions(on.settings, store, jobs)["chain"]
+            result = await chain.run(Message(0, rule, action, "demo", [about], {}, 1))
+    answers = result.answer["events"][0]["answers"] if result.outcome == "done" else {}
+    facts.session = {app: one_line(text, 300) for app, text in answers.items()}
+    ended = f"{figures.count(result.tokens)} tokens" if result.outcome == "done" else result.detail
+    say(f"  rule     {one_line(title_of(session), 60)}: {ended}")
+    for app, text in facts.session.items():
+        say(f"           {app:<16} {one_line(text, 100)}")
 
 
 async def _breaker(chat: _ChatUsers, simulator: Simulator, facts: Facts, say: Say) -> None:

@@ -12,7 +12,6 @@ from agenttrace.cli.errors import FAILED
 from agenttrace.cli.options import AsJson
 from agenttrace.config import SettingsError
 from agenttrace.views import checks
-from agenttrace.views.doctor import all_checks
 from agenttrace.views.plain import safe
 
 if TYPE_CHECKING:
@@ -54,6 +53,8 @@ def _findings() -> Iterator[Finding]:
         yield from checks.machine()
         yield checks.Finding("settings", "fail", f"{error.where}: {error.key} {error.problem}", error.fix)
         return
+    from agenttrace.views.doctor import all_checks
+
     yield from all_checks(settings)
 
 

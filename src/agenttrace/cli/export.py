@@ -218,7 +218,7 @@ def retry(
     choices: tuple[tuple[State, bool], ...] = (("refused", refused or not unknown), ("unknown", unknown))
     states = [state for state, wanted in choices if wanted]
     with _changing(name) as found:
-        number = found.exports.ledger.retry(found.row.destination_id, states)
+        number = found.exports.retry(found.row.destination_id, states)
         left = found.exports.ledger.entries(found.row.destination_id, "unknown", 1)
     text = f"{figures.counted(number, 'span')} queued again for {name}."
     output.answer({"name": name, "queued": number}, text, as_json=as_json)

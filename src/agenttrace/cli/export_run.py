@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from agenttrace.cli import opening, output
+from agenttrace.cli.child_process import GRACE_SECONDS, until_store_changes, when_input_ends
 from agenttrace.cli.errors import FAILED, INTERRUPTED
-from agenttrace.cli.exporter_process import GRACE_SECONDS, when_input_ends
 from agenttrace.cli.progress import SendingProgress
 from agenttrace.cli.stopping import setter, stop_event, until_stopped
 from agenttrace.record.lock import owner
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 #: The exporter gives way to the recorder.
 _NICE = 5
-#: How often the store is checked for being another file.
-_CHECK_SECONDS = 1.0
 #: The final states of a span.
 _OUTCOMES: tuple[State, ...] = ("acknowledged", "refused", "unknown", "dropped")
 
@@ -95,32 +93,13 @@ async def keep_sending(settings: Settings, stop: asyncio.Event) -> None:
     """Send until ``stop`` is set; a store that was rebuilt meanwhile is opened anew."""
     while not stop.is_set():
         done = asyncio.Event()
-        watching = asyncio.create_task(_watch(settings, stop, done))
+        watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
         try:
             await make_exporter(settings).run(done)
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):
                 await watching
-
-
-async def _watch(settings: Settings, stop: asyncio.Event, done: asyncio.Event) -> None:
-    """Set ``done`` when ``stop`` is set or the store is another file."""
-    path = str(store_path(settings))
-    known = _identity(path)
-    while not stop.is_set() and (known is None or _identity(path) in (known, None)):
-        known = known or _identity(path)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), _CHECK_SECONDS)
-    done.set()
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 async def send_once(settings: Settings, stop: Callable[[], bool], on_round: Callable[[], None]) -> dict[str, str]:

@@ -67,6 +67,11 @@ def show_one(each: Fields, spans: Mapping[str, list[dict[str, Any]]]) -> None:
     output.fact("late", f"{figures.counted(each['late'], 'span')} changed after they were sent")
     if each["rejected"]:
         output.fact("rejected", f"{figures.counted(each['rejected'], 'span')}, and it did not say which")
+    if each["annotations"] or each["refused_annotations"]:
+        output.fact("annotations", f"{figures.count(each['annotations'])} acknowledged")
+    if each["refused_annotations"]:
+        count = figures.counted(each["refused_annotations"], "annotation")
+        output.fact("", f"{count} refused: {one_line(each['refusal'] or '')}", "bold red")
     output.fact("sent", f"{figures.size(each['sent_bytes'])} in {figures.counted(each['requests'], 'request')}")
     output.fact("last success", _when(each["last_success_at"]))
     if each["last_error"]:

@@ -137,7 +137,11 @@ def _no_job(job_id: int) -> CommandError:
 _COLUMNS: tuple[Column[TriggerJob], ...] = (
     Column("id", lambda job: job.id, right=True, style="cyan"),
     Column("time", lambda job: asking.clock(job.created_at), right=True),
-    Column("event", lambda job: one_line(job.event_type) + (" (forced)" if job.is_forced else ""), least=10),
+    Column(
+        "event",
+        lambda job: one_line(job.event_type) + (" (forced)" if job.is_forced and job.idempotency_key is None else ""),
+        least=10,
+    ),
     Column("status", lambda job: job.status, style=asking.STYLES),
     Column("site", lambda job: job.site_id, right=True, optional=2),
     Column("member", lambda job: job.member_id, right=True, optional=1),

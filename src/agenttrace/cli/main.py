@@ -1,4 +1,4 @@
-"""The entry point: ``statusline`` without the other commands, as a shell prompt waits for it."""
+"""The entry point: ``statusline`` and ``guard`` without the other commands, as a prompt or an agent waits for them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ import sys
 
 def main() -> None:
     """Run a command; expected failures are one line and an exit code."""
-    if sys.argv[1:] == ["statusline"]:
+    arguments = sys.argv[1:]
+    if arguments == ["statusline"]:
         # The shell waits for it at every prompt: no option parsing.
         from agenttrace.cli.prompt import print_line
 
         print_line()
         return
+    if arguments[:2] == ["guard", "--agent"] and len(arguments) == 3:
+        # An agent waits for it at every tool call.
+        from agenttrace.cli.guard_hook import run as answer
+
+        sys.exit(answer(arguments[2]))
     from agenttrace.cli.program import run
     from agenttrace.cli.stopping import leave
 

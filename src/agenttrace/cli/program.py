@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from agenttrace.cli import (
+    annotate,
     apps,
     breakers,
     budget,
@@ -18,7 +19,10 @@ from agenttrace.cli import (
     doctor,
     errors,
     export,
+    guard,
+    hooks,
     jobs,
+    limits,
     mcp,
     open,  # noqa: A004 - the command is called so
     outcomes,
@@ -29,6 +33,7 @@ from agenttrace.cli import (
     record,
     requests,
     resume,
+    rules,
     runs,
     search,
     serve,
@@ -120,7 +125,12 @@ _add(_LOOK, "show", show.show, show.EPILOG)
 _add(_LOOK, "requests", requests.requests, requests.EPILOG)
 _add(_LOOK, "outcomes", outcomes.outcomes, outcomes.EPILOG)
 _add(_LOOK, "resume", resume.resume, resume.EPILOG)
+_add(_LOOK, "note", annotate.note, annotate.NOTE_EPILOG)
+_add(_LOOK, "label", annotate.label, annotate.LABEL_EPILOG)
+_add(_LOOK, "star", annotate.star, annotate.STAR_EPILOG)
+_add(_LOOK, "score", annotate.score, annotate.SCORE_EPILOG)
 _add(_LOOK, "usage", usage.usage, usage.EPILOG)
+_add(_LOOK, "limits", limits.limits, limits.EPILOG)
 _add_group(_LOOK, "prices", prices.app, "Show and update model prices.", prices.EPILOG)
 _add(_LOOK, "tail", tail.tail, tail.EPILOG)
 _add(_LOOK, "search", search.search, search.EPILOG)
@@ -140,6 +150,9 @@ _add(_CARE, "status", status.status, status.EPILOG)
 _add(_CARE, "doctor", doctor.doctor, doctor.EPILOG)
 _add_group(_CARE, "quarantine", quarantine.app, "Show and retry lines that could not be parsed.", quarantine.EPILOG)
 _add_group(_CARE, "export", export.app, "Export spans to other systems, each span once.", export.EPILOG)
+_add_group(_CARE, "rules", rules.app, "Start actions when something is recorded: rules.", rules.EPILOG)
+_add(_CARE, "guard", guard.guard, guard.EPILOG)
+_add_group(_CARE, "hooks", hooks.app, "Have agents ask the guard: hooks in their settings.", hooks.EPILOG)
 _add(_CARE, "prune", prune.prune, prune.EPILOG)
 _add_group(_CARE, "token", token.app, "Manage API tokens, and create chat tokens for tests.", token.EPILOG)
 _add_group(_CARE, "user", user.app, "Manage users of the console.", user.EPILOG)

@@ -1,4 +1,4 @@
-"""One short line for a shell prompt, made fast.
+"""One short line for a shell prompt, made fast; and another one for Claude Code, which says on stdin what it knows.
 
 On any error it prints an empty line and exits with 0: a prompt must not break because a store is busy.
 """
@@ -7,32 +7,52 @@ from __future__ import annotations
 
 import time
 
+TYPE_CHECKING = False  # ``typing`` takes longer to load than what Claude Code needs
+if TYPE_CHECKING:
+    from typing import Any
+
 #: How long a prompt waits for a store that is locked.
 _BUSY_SECONDS = 0.2
+#: Below this a budget is not worth the space.
+_SHOWN_FROM = 0.5
+#: How long to wait for what Claude Code writes; a pipe of another program stays silent.
+_INPUT_SECONDS = 0.2
 
 
 def print_line() -> None:
     """Print the line, or an empty one."""
     try:
+        from agenttrace.cli.hook_input import read_json
+
+        said = read_json(_INPUT_SECONDS)
+        if isinstance(said, dict) and ("session_id" in said or "rate_limits" in said):
+            from agenttrace.cli.claude_line import claude_line
+
+            print(claude_line(said))
+            return
         print(line())
     except Exception:
         print()
 
 
 def line() -> str:
-    """``2 working, 1 waiting, $4.20 today``."""
+    """``2 working, 1 waiting, $4.20 today, shop 82%``."""
     found = today()
     parts = [f"{found[state]} {state}" for state in ("working", "waiting") if found[state]]
     if found["cost_text"] != "–":
         parts.append(f"{found['cost_text']} today")
+    budget = found["budget"]
+    if budget is not None and budget["share"] >= _SHOWN_FROM:
+        parts.append(f"{budget['name']} {budget['share'] * 100:.0f}%")
     return ", ".join(parts) or "idle"
 
 
-def today() -> dict[str, object]:
-    """Active sessions, and usage since midnight."""
+def today() -> dict[str, Any]:
+    """Active sessions, usage since midnight, and the budget that is used most."""
+    from agenttrace.calendar import day_finder
     from agenttrace.config import load_settings
     from agenttrace.prices.costing import Cashier
-    from agenttrace.record.calendar import day_finder
+    from agenttrace.rules.budgets import budget_states
     from agenttrace.store.questions import UsageQuery
     from agenttrace.store.sqlite.store import SqliteStore
     from agenttrace.views.money import cost_text
@@ -42,6 +62,16 @@ def today() -> dict[str, object]:
     stale_minutes = settings.record.stale_minutes
     with SqliteStore.open(store_path(settings), stale_minutes=stale_minutes, busy_seconds=_BUSY_SECONDS) as store:
         working, waiting = store.active_counts()
-        today = day_finder(settings.usage.timezone)(time.time_ns() // 1000)
-        bill = Cashier.load(settings).bill(store.usage(UsageQuery(since_day=today)))
-    return {"working": working, "waiting": waiting, **bill.cost_fields(), "cost_text": cost_text(bill)}
+        now = time.time_ns() // 1000
+        today, cashier = day_finder(settings.usage.timezone)(now), Cashier.load(settings)
+        bill = cashier.bill(store.usage(UsageQuery(since_day=today)))
+        states = budget_states(store, settings, now, cashier)
+    shares = [(state.share, state.name) for state in states if state.share is not None]
+    most = max(shares, default=None)
+    return {
+        "working": working,
+        "waiting": waiting,
+        **bill.cost_fields(),
+        "cost_text": cost_text(bill),
+        "budget": None if most is None else {"name": most[1], "share": most[0]},
+    }

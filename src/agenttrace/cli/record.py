@@ -10,17 +10,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agenttrace.cli import opening, output
+from agenttrace.cli.child_process import exporting
 from agenttrace.cli.errors import INTERRUPTED, CommandError, UsageError, explained
-from agenttrace.cli.exporter_process import exporting
 from agenttrace.cli.options import Agent, OnlyJson
 from agenttrace.cli.progress import ImportProgress, LiveStatus
+from agenttrace.cli.rules_run import register_rules, running_rules
 from agenttrace.cli.stopping import CLOSING_SECONDS, Stop, stop_event
 from agenttrace.config import Settings, SettingsError, ensure_home
 from agenttrace.record.lock import RecorderLock
@@ -190,6 +191,7 @@ def import_now(
     """Record what is there, with a progress bar at a terminal, and fill the search index if ``index`` is set."""
     from agenttrace.record.importing import import_all
 
+    register_rules(settings)
     with ImportProgress(enabled=not quiet and output.is_terminal()) as progress:
         summary = import_all(
             settings,
@@ -281,10 +283,12 @@ def follow(
 ) -> Summary:
     """Record until ``stop`` is set; a large backlog is imported first, on all cores.
 
-    With ``export``, spans are also sent to the configured destinations.
+    With ``export``, spans are also sent to the configured destinations, and rules are run.
     """
     from agenttrace.record.importing import PARALLEL_BYTES
     from agenttrace.record.recorder import Recorder
+
+    register_rules(settings)
 
     started = time.monotonic()
     imported: Summary | None = None
@@ -294,7 +298,10 @@ def follow(
         imported = import_now(settings, lock, stop, paths=paths, agent=agent, quiet=quiet, index=False)
         recorder = Recorder(settings, paths=paths, agent=agent)
     try:
-        with exporting(settings, announce=not quiet) if export else nullcontext():
+        with ExitStack() as beside:
+            if export:
+                beside.enter_context(exporting(settings, announce=not quiet))
+                beside.enter_context(running_rules(settings))
             _watch(recorder, stop, quiet=quiet)
         summary = recorder.finish(started)
     finally:

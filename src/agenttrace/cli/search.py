@@ -19,15 +19,17 @@ from agenttrace.record.lock import AlreadyRecordingError, RecorderLock
 from agenttrace.store.questions import SearchQuery
 from agenttrace.store.search_terms import has_words
 from agenttrace.views import figures, hits
+from agenttrace.views.annotations import written_by
 from agenttrace.views.events import event_fields
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import title_of
-from agenttrace.views.times import parse_since
+from agenttrace.views.times import MICROS, iso, parse_since
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from agenttrace.config import Settings
+    from agenttrace.model import Session
     from agenttrace.store.store import Store
 
 EPILOG = """
@@ -54,7 +56,7 @@ def search(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="The maximum number of matches.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Search all recorded texts, newest first."""
+    """Search notes and labels, and then all recorded texts, newest first."""
     wanted = " ".join(text)
     if not has_words(wanted):
         raise UsageError("there is nothing to search for", "Give at least one word.")
@@ -123,7 +125,9 @@ def bring_up_to_date(settings: Settings, *, quiet: bool) -> None:
             )
 
 
-def _fields(match: hits.TextMatch) -> dict[str, Any]:
+def _fields(match: hits.TextMatch | hits.AnnotationMatch) -> dict[str, Any]:
+    if isinstance(match, hits.AnnotationMatch):
+        return _annotation_fields(match)
     event, content = match.event, match.content
     fields = event_fields(event)
     del fields["contents"]
@@ -136,19 +140,50 @@ def _fields(match: hits.TextMatch) -> dict[str, Any]:
     }
 
 
-def _show(match: hits.TextMatch, terms: re.Pattern[str]) -> None:
+def _annotation_fields(match: hits.AnnotationMatch) -> dict[str, Any]:
+    session, annotation = match.session, match.annotation
+    return {
+        "event_no": None,
+        "annotation_id": annotation.annotation_id.hex(),
+        "at": iso(int(annotation.changed_at * MICROS)),
+        "agent": session.agent,
+        "session_id": session.session_id,
+        "type": "annotation",
+        "author": annotation.author,
+        "span_id": None if annotation.span_id is None else annotation.span_id.hex(),
+        "title": title_of(session) or None,
+        "project": session.project,
+        "kind": annotation.kind,
+        "snippet": hits.snippet(match.text, match.place),
+    }
+
+
+def _show(match: hits.TextMatch | hits.AnnotationMatch, terms: re.Pattern[str]) -> None:
+    if isinstance(match, hits.AnnotationMatch):
+        at, kind = (
+            int(match.annotation.changed_at * MICROS),
+            f"{match.annotation.kind} of {written_by(match.annotation)}",
+        )
+        _print_hit(match.session, at, kind, hits.snippet(match.text, match.place), terms)
+        return
+    event, content = match.event, match.content
+    kind = content.kind if content else event.said.line.event_type
+    shown = None if content is None else hits.snippet(content.text, match.place)
+    _print_hit(event.session, event.said.event.at, kind, shown, terms)
+
+
+def _print_hit(session: Session, at: int | None, kind: str, shown: str | None, terms: re.Pattern[str]) -> None:
     from rich.text import Text
 
-    event, content = match.event, match.content
     head = Text.assemble(
-        (short_id(event.session.session_id), "cyan"),
-        (f"  {event.session.agent}  {figures.clock(event.said.event.at)}  ", "dim"),
-        (f"{content.kind if content else event.said.line.event_type}  ", "bold"),
-        (one_line(title_of(event.session), 60), "dim"),
+        (short_id(session.session_id), "cyan"),
+        (f"  {session.agent}  {figures.clock(at)}  ", "dim"),
+        (f"{kind}  ", "bold"),
+        (one_line(title_of(session), 60), "dim"),
     )
     output.stdout().print(head, soft_wrap=True)
-    if content is not None:
-        output.stdout().print(_highlighted(hits.snippet(content.text, match.place), terms), soft_wrap=True)
+    if shown is not None:
+        output.stdout().print(_highlighted(shown, terms), soft_wrap=True)
 
 
 def _highlighted(text: str, terms: re.Pattern[str]) -> Text:

@@ -13,9 +13,11 @@ from agenttrace.cli.columns import Column, print_list
 from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.options import Agent, AsJson, Project, Since
 from agenttrace.store import errors
+from agenttrace.store.annotations import NO_MARKS
 from agenttrace.store.questions import OutcomeFigures, OutcomeKind, SessionFilter
 from agenttrace.store.session_state import SessionState, recent_since
 from agenttrace.views import figures, money
+from agenttrace.views.annotations import marks_fields, marks_text, score_tests
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import bills_of, session_fields, title_of
 from agenttrace.views.times import parse_since
@@ -23,6 +25,7 @@ from agenttrace.views.times import parse_since
 if TYPE_CHECKING:
     from agenttrace.model import Session
     from agenttrace.prices.costing import Bill
+    from agenttrace.store.annotations import Marks
     from agenttrace.store.errors import SessionNameError
     from agenttrace.store.store import Store
 
@@ -36,6 +39,8 @@ EPILOG = """
   agenttrace sessions --project shop --since 7d  one project, last week
   agenttrace sessions --with-commits             sessions in which commits were made
   agenttrace sessions --with failed_tests        sessions whose last run of tests failed
+  agenttrace sessions --starred --label bug      sessions with a star and a label
+  agenttrace sessions --score 'quality<3'        sessions with a low score
   agenttrace sessions --json | jq '.[].cost'
 """
 
@@ -52,6 +57,14 @@ def sessions(
         bool, typer.Option("--with-commits", help="Only sessions in which commits were made.")
     ] = False,
     with_outcome: Annotated[OutcomeKind | None, typer.Option("--with", help="Only sessions with this outcome.")] = None,
+    label: Annotated[
+        list[str], typer.Option(metavar="NAME", help="Only sessions with this label; may be repeated.")
+    ] = [],  # noqa: B006 - never changed
+    starred: Annotated[bool, typer.Option("--starred", help="Only sessions with a star.")] = False,
+    with_notes: Annotated[bool, typer.Option("--with-notes", help="Only sessions with a note.")] = False,
+    score: Annotated[
+        list[str], typer.Option(metavar="TEST", help="Only where the latest score passes: 'quality<3'.")
+    ] = [],  # noqa: B006 - never changed
     limit: Annotated[
         int | None,
         typer.Option(min=0, help="The maximum number of rows; 0: all.", show_default="20, with --json all"),
@@ -66,6 +79,10 @@ def sessions(
         project_contains=project,
         since=parse_since(since, settings.usage.timezone),
         states=frozenset() if state is None else frozenset([state]),
+        labels=frozenset(name.strip() for name in label),
+        starred=True if starred else None,
+        noted=True if with_notes else None,
+        scores=score_tests(score),
     )
     with opening.opened_store(settings) as store:
         shown = (limit if limit is not None else 0 if as_json else _LATEST) or None
@@ -75,13 +92,21 @@ def sessions(
         if kinds:
             found = [session for session in found if all(map(outcomes[session.id].has, kinds))][:shown]
         bills = bills_of(store, settings, found)
+        marks = store.marks([session.id for session in found])
     short = short_ids([session.session_id for session in found])
     print_list(
         [
-            _Row(session, bills[session.id], short[session.session_id], outcomes.get(session.id), with_commits)
+            _Row(
+                session,
+                bills[session.id],
+                short[session.session_id],
+                marks.get(session.id, NO_MARKS),
+                outcomes.get(session.id),
+                with_commits,
+            )
             for session in found
         ],
-        _COLUMNS,
+        (*_COLUMNS, *(_MARKS if marks else ())),
         _fields,
         as_json=as_json,
         empty="No session matches. Try fewer filters, or record first: agenttrace record --once",
@@ -113,6 +138,7 @@ class _Row(NamedTuple):
     session: Session
     bill: Bill
     short: str
+    marks: Marks
     #: ``None`` where the session was not examined yet.
     outcomes: OutcomeFigures | None
     with_commits: bool
@@ -121,7 +147,7 @@ class _Row(NamedTuple):
 def _fields(row: _Row) -> dict[str, Any]:
     outcomes = None if row.outcomes is None else msgspec.structs.asdict(row.outcomes)
     commits = {"commits": row.outcomes.commits} if row.with_commits and row.outcomes else {}
-    return {**session_fields(row.session, row.bill), "outcomes": outcomes, **commits}
+    return {**session_fields(row.session, row.bill), **marks_fields(row.marks), "outcomes": outcomes, **commits}
 
 
 def _outcomes(store: Store, found: list[Session], *, read: bool) -> dict[int, OutcomeFigures]:
@@ -154,6 +180,9 @@ _COLUMNS: tuple[Column[_Row], ...] = (
     Column("changes", lambda row: changes_text(row.outcomes), right=True, optional=9),
     Column("commits", lambda row: (row.outcomes and row.outcomes.commits) or None, right=True, optional=8),
     Column("cost", lambda row: money.cost_text(row.bill), right=True),
+)
+_MARKS: tuple[Column[_Row], ...] = (
+    Column("marks", lambda row: one_line(marks_text(row.marks), 60), least=8, optional=8, style="yellow"),
 )
 
 

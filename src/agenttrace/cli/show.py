@@ -10,11 +10,13 @@ import msgspec
 import typer
 
 from agenttrace.cli import opening, output
+from agenttrace.cli.annotate import print_annotations
 from agenttrace.cli.options import AsJson
 from agenttrace.cli.sessions import STATE_STYLES, find_one
 from agenttrace.prices.costing import TOKEN_FIELDS
 from agenttrace.views import figures, money
 from agenttrace.views.agreement import sentence
+from agenttrace.views.annotations import annotation_fields
 from agenttrace.views.plain import one_line, safe
 from agenttrace.views.sessions import bills_of, session_fields, title_of
 
@@ -62,12 +64,17 @@ def show(
         spans = store.spans(found)
         contents = span_contents(store, found, spans)
         agreement = store.agreement(found.id)
+        beside = store.annotations([found.id]).get(found.id, [])
     if as_json:
         listed = [span_fields(found, span, contents.get(span.span_id, ()), full=full) for span in spans]
         fields = session_fields(found, bill) | {"check": msgspec.to_builtins(agreement)}
-        output.print_json({"session": fields, "spans": listed})
+        annotations = [annotation_fields(each) for each in beside]
+        output.print_json({"session": fields, "spans": listed, "annotations": annotations})
         return
     _show_header(found, bill, agreement)
+    if beside:
+        print_annotations(beside)
+        output.say()
     for line in Tree(spans, contents, full=full).lines():
         if full:
             output.stdout().print(line, soft_wrap=True)

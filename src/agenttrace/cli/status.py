@@ -76,10 +76,20 @@ def _show(found: dict[str, Any]) -> None:
     _show_problems(found)
     backlog = found["search_backlog"]
     output.fact("search", f"{figures.counted(backlog, 'event')} to be indexed" if backlog else "up to date")
+    _show_rules(found["rules"])
     output.fact("retention", _retention(found["retention"]))
     output.fact("database", f"{figures.size(found['database_bytes'])} in {found['home']}")
     output.say()
     _show_tiers(found["dedup"])
+
+
+def _show_rules(found: dict[str, Any]) -> None:
+    parts = [f"{', '.join(found[mode])} {mode}" for mode in ("on", "dry", "paused") if found[mode]]
+    if not parts:
+        output.fact("rules", "none is on; see: agenttrace rules")
+        return
+    stopped = "" if found["running"] else "; not run now, start them with: agenttrace up"
+    output.fact("rules", "; ".join(parts) + stopped, "yellow" if stopped or found["paused"] else "")
 
 
 def _retention(found: dict[str, Any]) -> str:

@@ -9,12 +9,13 @@ EPILOG = """
   PS1='$(agenttrace statusline) \\$ '               in a shell prompt
   set -g status-right '#(agenttrace statusline)'   in tmux
 
-It prints something like: 2 working, 1 waiting, $4.20 today
+It prints something like: 2 working, 1 waiting, $4.20 today, shop 82%. Called by Claude Code as its status line, it
+shows model, cost, limits and budget, and stores the limits: agenttrace hooks install claude-code --statusline
 """
 
 
 def statusline(as_json: AsJson = False) -> None:
-    """Print one short line for a shell prompt: working and waiting sessions, cost of today."""
+    """Print one short line for a shell prompt: working and waiting sessions, cost of today, most used budget."""
     if not as_json:
         prompt.print_line()
         return

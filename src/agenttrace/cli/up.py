@@ -58,9 +58,11 @@ def up(
     with recording(settings) as (lock, stop), run_half(settings, until=stop, as_json=as_json, browser=browser):
         found = what_is_there(settings)
         if as_json:
-            output.print_json({"found": found, "destinations": _destinations(settings)}, one_line=True)
+            told = {"found": found, "destinations": _destinations(settings), "rules": _rules(settings)}
+            output.print_json(told, one_line=True)
         else:
             show_found(found)
+            _show_rules(_rules(settings))
         keep_recording(settings, stop, lambda: import_now(settings, lock, stop, quiet=as_json))
         if stop.is_set():
             raise typer.Exit(INTERRUPTED)
@@ -73,6 +75,22 @@ def up(
 
 def _destinations(settings: Settings) -> list[dict[str, object]]:
     return [{"name": each.name, "kind": each.type, "address": each.address} for each in settings.destinations]
+
+
+def _rules(settings: Settings) -> list[dict[str, str]]:
+    """The rules that are on."""
+    from agenttrace.views.rule_checks import active_rules
+
+    return [
+        {"name": each.name, "mode": "paused" if each.paused else each.mode, "on": each.on}
+        for each in active_rules(settings)
+    ]
+
+
+def _show_rules(rules: list[dict[str, str]]) -> None:
+    if rules:
+        names = [each["name"] if each["mode"] == "on" else f"{each['name']} ({each['mode']})" for each in rules]
+        output.wrapped(output.styled("Rules: ", "bold"), output.styled(", ".join(names)))
 
 
 def run_half(settings: Settings, *, until: Stop, as_json: bool, browser: bool = False) -> AbstractContextManager[None]:
@@ -180,6 +198,7 @@ def _next_steps(something: bool) -> None:
             ("usage", "tokens and cost by day"),
             ("tail", "follow events live"),
             ("search TEXT", "search prompts, answers and tool calls"),
+            ("rules", "what to start when an agent waits, ends, fails"),
             ("service install", "keep recording without this terminal"),
         ):
             output.say(f"  {program} {command:<16} {meaning}")

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 import typer
 
+from agenttrace.calendar import day_finder
 from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.options import AsJson, Since
 from agenttrace.cli.sessions import short_id
 from agenttrace.prices.costing import Bill, Cashier
-from agenttrace.record.calendar import day_finder
 from agenttrace.store.questions import NOTHING, Agreement, SessionFilter, UsageQuery
 from agenttrace.views import figures, money
 from agenttrace.views.agreement import difference, reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agenttrace.config.loading import did_you_mean, load_settings
+from agenttrace.config.loading import current_rules, did_you_mean, load_settings
 from agenttrace.config.sections import (
     DatabaseSettings,
     ExportSettings,
@@ -28,6 +28,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "UsageSettings",
+    "current_rules",
     "did_you_mean",
     "ensure_home",
     "load_settings",

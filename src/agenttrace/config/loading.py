@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from agenttrace.config.rule_tables import KINDS, RuleTables, check_actions, console_file, merged, parse_tables
 from agenttrace.config.sections import SECTIONS
 from agenttrace.config.settings import SETTINGS, Settings, SettingsError
 from agenttrace.destinations import BadDestinationError, DestinationSettings, parse_destination
@@ -26,7 +27,7 @@ from agenttrace.prices.parsing import TABLE_PARTS, BadPriceError, parse_prices
 
 _KEYS = {section: struct.__struct_fields__ for section, struct in SECTIONS.items()}
 #: Tables of the file that are no sections of settings.
-_TABLES = ("prices", "catalog", "apps", "events", "schedules", "destinations")
+_TABLES = ("prices", "catalog", "apps", "events", "schedules", "destinations", *KINDS)
 _PRICE_EXAMPLE = 'Write [prices."kimi-k2.5"] and below it currency = "CNY", input = 4 and output = 21.'
 
 
@@ -51,7 +52,10 @@ def load_settings(environ: Mapping[str, str] = os.environ, flags: Mapping[str, A
     origins |= {f"prices.{price.model}": f"file {file}" for price in prices}
     destinations = _destinations(table, file, environ)
     origins |= {f"destinations.{each.name}": f"file {file}" for each in destinations}
-    return _assembled(file, values, prices, origins, _tables_of_ones_own(table, file), destinations)
+    rules = _rules(table, file, Path(values["home"]), environ)
+    origins |= {f"{kind}.{name}": f"file {file}" for kind in KINDS for name in table.get(kind, {})}
+    own = {**_tables_of_ones_own(table, file), **{kind: MappingProxyType(getattr(rules, kind)) for kind in KINDS}}
+    return _assembled(file, values, prices, origins, own, destinations)
 
 
 def _assembled(
@@ -283,6 +287,30 @@ def _destinations(table: Mapping[str, Any], file: Path, environ: Mapping[str, st
             key = ".".join(filter(None, ("destinations", name, error.key)))
             raise SettingsError(where=origin, key=key, problem=error.problem, fix=error.fix) from None
     return tuple(found)
+
+
+def current_rules(settings: Settings, environ: Mapping[str, str] = os.environ) -> RuleTables:
+    """The rules as their files have them now, for a process that was started with other ones."""
+    if settings.file is not None:
+        return _rules(_read(settings.file), settings.file, settings.home, environ)
+    own = RuleTables(*({k: v for k, v in getattr(settings, kind).items() if _is_own(v)} for kind in KINDS))
+    return _with_console(own, Path("agenttrace.toml"), settings.home, environ)
+
+
+def _is_own(entry: object) -> bool:
+    return getattr(entry, "origin", "file") == "file"
+
+
+def _rules(table: Mapping[str, Any], file: Path, home: Path, environ: Mapping[str, str]) -> RuleTables:
+    """The rules of the file, and those that were written with the console."""
+    return _with_console(parse_tables(table, file, environ), file, home, environ)
+
+
+def _with_console(own: RuleTables, file: Path, home: Path, environ: Mapping[str, str]) -> RuleTables:
+    written = console_file(home)
+    rules = merged(own, parse_tables(_read(written), written, environ, "console")) if written.exists() else own
+    check_actions(rules, file, written)
+    return rules
 
 
 def _prices(table: Mapping[str, Any], file: Path) -> tuple[Price, ...]:

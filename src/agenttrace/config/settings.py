@@ -13,6 +13,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
+from agenttrace.config.rules import ActionSettings, BudgetSettings, RuleSettings
 from agenttrace.config.sections import (
     SECTIONS,
     DatabaseSettings,
@@ -59,6 +60,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     apps: Mapping[str, Any] = MappingProxyType({})
     events: Mapping[str, Any] = MappingProxyType({})
     schedules: Mapping[str, Any] = MappingProxyType({})
+    #: The user's own, by name; ``rule_tables.all_rules`` has those that ship, too.
+    rules: Mapping[str, RuleSettings] = MappingProxyType({})
+    actions: Mapping[str, ActionSettings] = MappingProxyType({})
+    budgets: Mapping[str, BudgetSettings] = MappingProxyType({})
     #: The user's own prices; ``Price.model`` is a name, or a prefix with ``*`` behind it.
     prices: tuple[Price, ...] = ()
     origins: Mapping[str, str] = MappingProxyType({})

@@ -10,20 +10,18 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import ParamSpec, TypeVar
 
 from agenttrace.destinations import DestinationSettings, keys_hidden
+from agenttrace.export.annotations import AnnotatedDestination, AnnotationSender
 from agenttrace.export.assembly import AssembledSpan, Assembly
 from agenttrace.export.destination import Delivery, Destination
 from agenttrace.export.journal import Journal
+from agenttrace.export.threads import in_thread
 from agenttrace.redaction import redacted
 from agenttrace.store.exports import QueuedSpan, State
 from agenttrace.store.sqlite.exports import Exports
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 #: Seconds between two looks at an empty queue.
 POLL_SECONDS = 1.0
@@ -80,6 +78,9 @@ class Courier:
         self._read_after = 0.0
         #: Failures in a row to read back.
         self._read_failures = 0
+        self._annotations: AnnotationSender | None = None
+        if isinstance(destination, AnnotatedDestination):
+            self._annotations = AnnotationSender(exports, settings, number, destination, assembly, clock)
 
     @property
     def waits(self) -> float:
@@ -96,11 +97,13 @@ class Courier:
                 await pause(stop, min(max(self.waits, 0.05), POLL_SECONDS) if self.waits else POLL_SECONDS)
 
     async def deliver(self) -> int:
-        """One round: spans in doubt, then one portion of the queue. Returns how many spans were handled."""
-        if self.waits or await self._call(self._is_paused):
+        """One round: spans in doubt, then one portion of the queue, and annotations once it is empty; how many."""
+        if self.waits or await in_thread(self._is_paused):
             return 0
         handled = await self._resolve()
-        entries = await self._call(self._ledger.entries, self._number, "queued", self._destination.max_spans)
+        entries = await in_thread(self._ledger.entries, self._number, "queued", self._destination.max_spans)
+        if not entries and not self.waits and self._annotations is not None:
+            return handled + await self._annotations.deliver()
         if not entries or self.waits or await self._is_ahead():
             return handled
         chosen = self._portion(entries)
@@ -111,15 +114,15 @@ class Courier:
 
     async def is_unsettled(self) -> bool:
         """Whether there are sent spans whose outcome will be known soon."""
-        if self.waits or self._read_failures or await self._call(self._is_paused):
+        if self.waits or self._read_failures or await in_thread(self._is_paused):
             return False
-        return bool(await self._call(self._ledger.entries, self._number, "sending", 1))
+        return bool(await in_thread(self._ledger.entries, self._number, "sending", 1))
 
     async def _is_ahead(self) -> bool:
         """Whether too many accepted spans are not yet confirmed, and could be lost together."""
         if self._destination.accepted_is_stored:
             return False
-        waiting = await self._call(self._ledger.entries, self._number, "sending", MOST_UNCONFIRMED)
+        waiting = await in_thread(self._ledger.entries, self._number, "sending", MOST_UNCONFIRMED)
         return len(waiting) >= MOST_UNCONFIRMED
 
     def _portion(self, entries: list[QueuedSpan]) -> list[QueuedSpan]:
@@ -135,7 +138,7 @@ class Courier:
         return self._exports.destinations.is_paused(self._number)
 
     async def _built(self, entries: Sequence[QueuedSpan]) -> list[AssembledSpan]:
-        ready, gone = await self._call(self._assembly.build, entries)
+        ready, gone = await in_thread(self._assembly.build, entries)
         if gone:
             await self._mark(gone, "dropped", "removed from the store before it was sent")
         return ready
@@ -144,7 +147,7 @@ class Courier:
 
     async def _send(self, ready: Sequence[AssembledSpan]) -> None:
         """Send a portion; where it is too large, or one span in it is refused, its halves."""
-        await self._call(self._mark_sending, ready)
+        await in_thread(self._mark_sending, ready)
         try:
             delivery = await self._destination.send([each.span for each in ready])
         except asyncio.CancelledError:
@@ -184,7 +187,7 @@ class Courier:
             case "unknown":
                 await self._doubt(entries, delivery)
         failed = delivery.verdict != "accepted"
-        await self._call(
+        await in_thread(
             self._ledger.requested,
             self._number,
             sent_bytes=delivery.sent_bytes,
@@ -231,7 +234,7 @@ class Courier:
         """Settle spans that were sent and not answered, also by a courier that was killed."""
         if self._clock() < self._read_after:
             return 0
-        entries = await self._call(self._ledger.entries, self._number, "sending", self._destination.max_spans)
+        entries = await in_thread(self._ledger.entries, self._number, "sending", self._destination.max_spans)
         if not self._destination.accepted_is_stored:
             entries = [entry for entry in entries if entry.at <= self._clock() - READ_BACK_AFTER]
         if not entries:
@@ -250,7 +253,7 @@ class Courier:
         """Settle spans that became unknown, once the destination can be read back again."""
         if not self._destination.can_read_back:
             return 0
-        entries = await self._call(self._ledger.answered, self._number, _NOT_READ, self._destination.max_spans)
+        entries = await in_thread(self._ledger.answered, self._number, _NOT_READ, self._destination.max_spans)
         return await self._read_back(entries) if entries else 0
 
     async def _read_back(self, entries: Sequence[QueuedSpan]) -> int:
@@ -302,23 +305,10 @@ class Courier:
         if not entries:
             return
         if state == "acknowledged":
-            await self._call(self._journal.add, "A", [entry.place for entry in entries])
-        await self._call(self._ledger.mark, [entry.queue_no for entry in entries], state, answer)
-
-    async def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run in a thread: the store waits for the disk and for other writers."""
-        return await shielded(asyncio.to_thread(function, *args, **kwargs))
-
-
-async def shielded(work: Awaitable[T]) -> T:
-    """Finish work in a thread before a cancellation takes effect: only one thread may use the store."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        with suppress(Exception):
-            await task
-        raise
+            if self._annotations is not None:
+                self._annotations.look_again(entry.session_id for entry in entries)
+            await in_thread(self._journal.add, "A", [entry.place for entry in entries])
+        await in_thread(self._ledger.mark, [entry.queue_no for entry in entries], state, answer)
 
 
 async def pause(stop: asyncio.Event, seconds: float) -> None:

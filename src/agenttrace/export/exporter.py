@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from agenttrace.config import Settings
 from agenttrace.export.assembly import Assembly, Texts
-from agenttrace.export.courier import Courier, pause, shielded
+from agenttrace.export.courier import Courier, pause
 from agenttrace.export.destination import Destination
 from agenttrace.export.journal import Journal
 from agenttrace.export.kinds import UnusableDestinationError, destination_of
 from agenttrace.export.sealing import Sealer, Target, targets
+from agenttrace.export.threads import in_thread
 from agenttrace.model import AgentFacts
 from agenttrace.prices.costing import Cashier
 from agenttrace.prices.table import PriceTable
@@ -127,7 +128,7 @@ class Exporter:
         with await asyncio.to_thread(self._opened) as store:
             sealer = Sealer(store, self.settings)
             while not stop.is_set():
-                await self._surviving("sealing", stop, lambda: shielded(asyncio.to_thread(sealer.run, stop.is_set)))
+                await self._surviving("sealing", stop, lambda: in_thread(sealer.run, stop.is_set))
                 await pause(stop, SEAL_SECONDS)
 
     async def _keep_delivering(self, courier: Courier, stop: asyncio.Event) -> None:

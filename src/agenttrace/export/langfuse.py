@@ -15,8 +15,10 @@ from urllib.parse import urlencode
 import msgspec
 
 from agenttrace.destinations import DestinationSettings, shown_address
+from agenttrace.export.annotations import ExportAnnotation
 from agenttrace.export.destination import Delivery
 from agenttrace.export.genai import GenAiSpan
+from agenttrace.export.langfuse_score import score_id, score_of
 from agenttrace.export.langfuse_span import described
 from agenttrace.export.moments import iso
 from agenttrace.export.otlp import PROTOBUF, OtlpSender
@@ -25,6 +27,8 @@ from agenttrace.export.span import ExportSpan, by_trace
 from agenttrace.export.wire_text import json_bytes
 
 CLOUD = "https://cloud.langfuse.com"
+SCORES_PATH = "/api/public/scores"
+_JSON = {"Content-Type": "application/json"}
 TRACES_PATH = "/api/public/otel/v1/traces"
 #: Without it spans can be read only after up to 15 minutes.
 INGESTION = {"x-langfuse-ingestion-version": "4"}
@@ -74,6 +78,17 @@ class LangfuseDestination(OtlpSender):
         if found is None or len(found) == len({span.span_id for span in spans}):
             return found
         return found if time.monotonic() - self._doubt_at >= self._settled_after else None
+
+    async def send_annotation(self, annotation: ExportAnnotation) -> Delivery:
+        """Store a score; one of the same id replaces it."""
+        body = json_bytes(score_of(annotation, self._settings.environment))
+        return (await self._poster.post(self._base + SCORES_PATH, body, _JSON))[1]
+
+    async def remove_annotation(self, annotation_id: bytes) -> Delivery:
+        """Remove a score."""
+        url = f"{self._base}{SCORES_PATH}/{score_id(annotation_id)}"
+        answer, delivery = await self._poster.post(url, b"", {}, method="DELETE")
+        return Delivery(verdict="accepted") if answer is not None and answer.status == 404 else delivery
 
     async def check(self) -> str:
         """Send a request without spans: the server checks keys and address, and stores nothing."""

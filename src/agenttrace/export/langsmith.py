@@ -21,11 +21,13 @@ import msgspec
 import zstandard
 
 from agenttrace.destinations import DestinationSettings, shown_address
+from agenttrace.export.annotations import ExportAnnotation
 from agenttrace.export.destination import Delivery
+from agenttrace.export.langsmith_feedback import feedback_id, feedback_of
 from agenttrace.export.langsmith_runs import Run, run_of
 from agenttrace.export.posting import HttpAnswer, HttpDestination, reason_of
 from agenttrace.export.span import ExportSpan
-from agenttrace.export.wire_text import object_of
+from agenttrace.export.wire_text import REPLACEMENT, encoded, object_of
 
 DEFAULT_URL = "https://api.smith.langchain.com"
 MOST_RUNS = 100
@@ -97,6 +99,30 @@ class LangSmithDestination(HttpDestination):
             self._zstd = flags.get("zstd_compression_enabled") is True
         return self._zstd
 
+    async def send_annotation(self, annotation: ExportAnnotation) -> Delivery:
+        """Store feedback; a changed one is updated, as the server keeps the first version of an id."""
+        feedback = feedback_of(annotation, self._settings)
+        if annotation.known:
+            changed = {name: feedback[name] for name in ("score", "value", "comment")}
+            answer, delivery = await self._feedback("PATCH", f"/{feedback['id']}", changed)
+            if answer is None or answer.status != 404:
+                return delivery
+        answer, delivery = await self._feedback("POST", "", feedback)
+        if annotation.known and answer is not None and answer.status == 409:
+            # It is there after all: the update is tried again.
+            return Delivery(verdict="retry", reason="not updated: the server did not find what it has")
+        return _known(answer, delivery, 409)
+
+    async def remove_annotation(self, annotation_id: bytes) -> Delivery:
+        """Remove feedback."""
+        answer, delivery = await self._feedback("DELETE", f"/{feedback_id(annotation_id, self._settings)}", None)
+        return _known(answer, delivery, 404)
+
+    async def _feedback(self, method: str, path: str, body: object) -> tuple[HttpAnswer | None, Delivery]:
+        data = b"" if body is None else encoded(body, REPLACEMENT)
+        headers = {"Content-Type": "application/json"}
+        return await self._poster.post(f"{self._url}/feedback{path}", data, headers, compress=False, method=method)
+
     async def present(self, spans: Sequence[ExportSpan]) -> Set[bytes] | None:
         """Not used: a run that is sent again is ignored."""
         return None
@@ -130,3 +156,8 @@ def multipart(runs: Iterable[Run], boundary: str) -> bytes:
 
 def _about_time(answer: HttpAnswer | None, delivery: Delivery) -> bool:
     return delivery.verdict == "refused" and answer is not None and _ABOUT_TIME.search(answer.body) is not None
+
+
+def _known(answer: HttpAnswer | None, delivery: Delivery, status: int) -> Delivery:
+    """What a request came to, whose answer with this status says that nothing is left to do."""
+    return Delivery(verdict="accepted") if answer is not None and answer.status == status else delivery

@@ -53,7 +53,7 @@ class Poster:
         self._session: aiohttp.ClientSession | None = None
 
     async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, compress: bool = True
+        self, url: str, body: bytes, headers: Mapping[str, str], *, compress: bool = True, method: str = "POST"
     ) -> tuple[HttpAnswer | None, Delivery]:
         """Send a body; the answer, if there is one, and what its status means."""
         sent = dict(headers)
@@ -61,7 +61,7 @@ class Poster:
             body = await asyncio.to_thread(gzip.compress, body, _GZIP_LEVEL)
             sent["Content-Encoding"] = "gzip"
         try:
-            answer = await self._ask("POST", url, body, sent)
+            answer = await self._ask(method, url, body, sent)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             # Nothing was sent: there was no connection.
             return None, Delivery(verdict="retry", reason=f"not reached: {self._shown(error)}")

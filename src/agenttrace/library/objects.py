@@ -84,6 +84,32 @@ class Session:
         """Tokens and cost of the session."""
         return self._store._session_usage(self)
 
+    @property
+    def annotations(self) -> Rows[Annotation]:
+        """Notes, scores, labels and the star beside the session, the oldest first."""
+        return self._store._annotations(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Annotation:
+    """What a person, a program or a rule wrote beside a session."""
+
+    id: str
+    #: ``note``, ``score``, ``label`` or ``star``.
+    kind: str
+    #: The label, or what is scored.
+    name: str | None
+    value: float | None
+    #: The note, or the comment of a score.
+    text: str | None
+    #: ``person``, ``program`` or ``rule``, and its name.
+    source: str
+    author: str
+    created: datetime
+    changed: datetime
+    #: The span that it is about, where it is not the session.
+    span_id: str | None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Span:

@@ -12,18 +12,19 @@ import msgspec
 
 from agenttrace import model
 from agenttrace.config import Settings, load_settings
-from agenttrace.library.objects import Hit, Message, Session, Span, Usage
+from agenttrace.library.objects import Annotation, Hit, Message, Session, Span, Usage
 from agenttrace.library.rows import Rows, columns_of
 from agenttrace.prices import costing
 from agenttrace.prices.costing import Cashier
 from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.store import open_store as open_engine
+from agenttrace.store.annotations import Annotation as StoredAnnotation
 from agenttrace.store.errors import SessionNameError
 from agenttrace.store.questions import SearchQuery, SessionFilter, SpanRow, UsageGroup, UsageQuery, title_of
 from agenttrace.store.search_terms import has_words
 from agenttrace.store.session_state import SessionState
-from agenttrace.views.hits import TextMatch, find, snippet
-from agenttrace.views.times import micros_of, moment, parse_moment
+from agenttrace.views.hits import TextMatch, find_events, snippet
+from agenttrace.views.times import MICROS, micros_of, moment, parse_moment
 from agenttrace.views.transcript import Transcript, TranscriptSpan
 from agenttrace.views.usage import usage_report
 
@@ -69,6 +70,8 @@ class Store:
         since: When | None = None,
         until: When | None = None,
         text: str = "",
+        label: str | None = None,
+        starred: bool | None = None,
         limit: int | None = None,
     ) -> Rows[Session]:
         """Sessions, the last active first.
@@ -83,6 +86,8 @@ class Store:
             project_contains=project,
             states=frozenset(() if state is None else (state,)),
             words=tuple(text.split()),
+            labels=frozenset(() if label is None else (label,)),
+            starred=starred,
             since=self._micros(since),
             until=self._micros(until),
         )
@@ -145,8 +150,8 @@ class Store:
             until=self._micros(until),
             limit=limit,
         )
-        page = find(self._store, query, most_read=sys.maxsize)
-        return Rows(map(self._hit, page.matches), columns_of(Hit))
+        page = find_events(self._store, query, most_read=sys.maxsize)
+        return Rows((self._hit(each) for each in page.matches if isinstance(each, TextMatch)), columns_of(Hit))
 
     # -- what objects ask for -----------------------------------------------------------------------------------
 
@@ -164,6 +169,10 @@ class Store:
     def _session_usage(self, session: Session) -> Usage:
         rows = self._store.usage_by_session([session._number]).get(session._number, [])
         return _usage(session.id, self._cashier.bill(rows))
+
+    def _annotations(self, session: Session) -> Rows[Annotation]:
+        found = self._store.annotations([session._number]).get(session._number, [])
+        return Rows(map(_annotation, found), columns_of(Annotation))
 
     def _stored(self, session: Session) -> model.Session:
         found = self._store.sessions_by_number([session._number])
@@ -250,6 +259,21 @@ def _check(name: str, value: str, valid: tuple[str, ...]) -> None:
 
 def _moment(micros: int | None) -> datetime | None:
     return None if micros is None else moment(micros)
+
+
+def _annotation(stored: StoredAnnotation) -> Annotation:
+    return Annotation(
+        id=stored.annotation_id.hex(),
+        kind=stored.kind,
+        name=stored.name or None,
+        value=stored.value,
+        text=stored.text or None,
+        source=stored.source,
+        author=stored.author,
+        created=moment(int(stored.created_at * MICROS)),
+        changed=moment(int(stored.changed_at * MICROS)),
+        span_id=None if stored.span_id is None else stored.span_id.hex(),
+    )
 
 
 def _usage(group: str, bill: costing.Bill) -> Usage:

@@ -13,15 +13,21 @@ _MARGIN = 65_536
 
 
 class MaskedTexts:
-    """Masks texts, whole or in part."""
+    """Masks texts, whole or in part; of those longer than ``longest`` the middle is left out."""
 
-    def __init__(self, mask: Callable[[str], str]) -> None:
+    def __init__(self, mask: Callable[[str], str], longest: int | None = None) -> None:
         self.mask = mask
+        self._longest = longest
         #: A long text is read page by page, and masked as a whole each time.
         self._last = ("", "")
 
     def whole(self, text: str) -> str:
-        """All of the text."""
+        """All of the text, unless it is longer than any may be."""
+        if self._longest is not None and len(text) > self._longest:
+            return self.ends(text, self._longest)
+        return self._masked(text)
+
+    def _masked(self, text: str) -> str:
         known, shown = self._last
         if text == known:
             return shown
@@ -40,7 +46,7 @@ class MaskedTexts:
     def ends(self, text: str, most: int) -> str:
         """The whole of a short text; of a longer one the beginning and the end, which hold what matters."""
         if len(text) <= most + 2 * _MARGIN:
-            head = tail = text = self.whole(text)
+            head = tail = text = self._masked(text)
         else:
             head, tail = (visible(self.mask(part)) for part in (text[: most + _MARGIN], text[-most - _MARGIN :]))
         if len(text) <= most:

@@ -10,9 +10,10 @@ from agenttrace.mcp.tool import DATA_NOTE, NarrowedArguments, OneSession, Tool, 
 from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.store.questions import SearchQuery
 from agenttrace.store.search_terms import has_words
-from agenttrace.views.cursors import Natural, from_cursor, to_cursor
-from agenttrace.views.hits import TextMatch, find, snippet, terms_of
+from agenttrace.views.cursors import Int64, from_cursor, to_cursor
+from agenttrace.views.hits import AnnotationMatch, TextMatch, find, snippet, terms_of
 from agenttrace.views.sessions import title_of
+from agenttrace.views.times import MICROS
 from agenttrace.views.trouble import TroubleError
 
 MOST = 50
@@ -40,7 +41,7 @@ class FoundText(ToolAnswer):
     span: str | None = None
     #: What the span is: a tool call, a model call, a turn.
     where: str | None = None
-    #: prompt, text (an answer), thinking, arguments, result, error or note.
+    #: prompt, text (an answer), thinking, arguments, result, error or note; score and label beside a session.
     kind: str = ""
     at: str | None = None
     snippet: str = ""
@@ -66,7 +67,7 @@ def found(context: ToolContext, asked: SearchArguments) -> SearchHits:
         text=asked.query,
         session=None if asked.session is None else session_named(context, asked.session).id,
         **narrowed(context, asked),
-        before=None if asked.cursor is None else from_cursor(asked.cursor, tuple[Natural])[0],
+        before=None if asked.cursor is None else from_cursor(asked.cursor, tuple[Int64])[0],
         limit=min(asked.limit, MOST),
     )
     page, terms = find(context.store, query), terms_of(asked.query)
@@ -79,7 +80,9 @@ def _answer(context: ToolContext, hits: list[FoundText], before: int | None) -> 
     return SearchHits(note=note, hits=hits, next_cursor=following, not_indexed=context.store.search_index.backlog)
 
 
-def _shown(context: ToolContext, hit: TextMatch, terms: re.Pattern[str]) -> FoundText:
+def _shown(context: ToolContext, hit: TextMatch | AnnotationMatch, terms: re.Pattern[str]) -> FoundText:
+    if isinstance(hit, AnnotationMatch):
+        return _annotation(context, hit, terms)
     event, content = hit.event, hit.content
     session, line = event.session, context.line
     return FoundText(
@@ -90,6 +93,21 @@ def _shown(context: ToolContext, hit: TextMatch, terms: re.Pattern[str]) -> Foun
         kind=(line(event.said.line.event_type) or "") if content is None else content.kind,
         at=short_time(event.said.event.at),
         snippet="" if content is None else _snippet(context, content.text, hit.place, terms),
+        title=line(title_of(session), _TITLE_CHARS),
+        project=line(session.project),
+    )
+
+
+def _annotation(context: ToolContext, hit: AnnotationMatch, terms: re.Pattern[str]) -> FoundText:
+    annotation, session, line = hit.annotation, hit.session, context.line
+    return FoundText(
+        session=name_of(context, session),
+        agent=line(session.agent) or "",
+        span=None if annotation.span_id is None else annotation.span_id.hex(),
+        where="beside the session",
+        kind=annotation.kind,
+        at=short_time(int(annotation.changed_at * MICROS)),
+        snippet=_snippet(context, hit.text, hit.place, terms),
         title=line(title_of(session), _TITLE_CHARS),
         project=line(session.project),
     )
@@ -106,8 +124,9 @@ TOOL = Tool(
     title="Search past sessions",
     description=(
         "Full text search in everything that was said in recorded sessions: prompts, answers, thinking, tool arguments "
-        "and results, of all agents on this machine, the latest recorded first. Each hit names its session and span "
-        "and shows the text around the match; read_span gives the whole text, read_session what happened around it."
+        "and results, of all agents on this machine, the latest recorded first; before them the notes, scores and "
+        "labels beside sessions that match. Each hit names its session and span and shows the text around the match; "
+        "read_span gives the whole text, read_session what happened around it."
     ),
     arguments=SearchArguments,
     answer=SearchHits,

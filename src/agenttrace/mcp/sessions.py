@@ -11,6 +11,7 @@ from agenttrace.mcp.tool import DATA_NOTE, NarrowedArguments, Tool, ToolAnswer, 
 from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.model import Session
 from agenttrace.prices.costing import Bill
+from agenttrace.store.annotations import NO_MARKS, Marks
 from agenttrace.store.questions import OutcomeFigures, OutcomeKind, SessionFilter, SessionPlace, StoredOutcomes
 from agenttrace.store.session_state import SessionState
 from agenttrace.views.cursors import from_cursor, page_of
@@ -40,6 +41,8 @@ class SessionArguments(NarrowedArguments, frozen=True, kw_only=True):
         ]
         | None
     ) = None
+    label: Annotated[str, text("Only with this label.", 100)] | None = None
+    starred: Annotated[bool, msgspec.Meta(description="Only with a star, or only without one.")] | None = None
 
 
 class Came(ToolAnswer):
@@ -83,6 +86,12 @@ class SessionLine(ToolAnswer):
     forked_from: str | None = None
     #: What came of it; left out before the session is examined, which happens in the background.
     outcomes: Came | None = None
+    #: What people, programs and rules wrote beside it; read_session has the texts.
+    starred: bool = False
+    labels: list[str] = msgspec.field(default_factory=list)
+    #: The latest of each name.
+    scores: dict[str, float] = msgspec.field(default_factory=dict)
+    notes: int = 0
 
 
 class ListedSessions(ToolAnswer):
@@ -100,10 +109,17 @@ def listed(context: ToolContext, asked: SessionArguments) -> ListedSessions:
     after = None if asked.cursor is None else from_cursor(asked.cursor, SessionPlace)
     found = context.store.sessions(_filter(context, asked), limit=limit + 1, after=after)
     page, following = page_of(found, limit, SessionPlace.of)
-    usage = context.store.usage_by_session([session.id for session in page])
-    outcomes = context.store.outcomes([session.id for session in page])
+    numbers = [session.id for session in page]
+    usage, marks = context.store.usage_by_session(numbers), context.store.marks(numbers)
+    outcomes = context.store.outcomes(numbers)
     lines = [
-        _line(context, session, context.prices.bill(usage.get(session.id, ())), outcomes.get(session.id))
+        _line(
+            context,
+            session,
+            context.prices.bill(usage.get(session.id, ())),
+            marks.get(session.id, NO_MARKS),
+            outcomes.get(session.id),
+        )
         for session in page
     ]
     return ListedSessions(note=DATA_NOTE, sessions=lines, next_cursor=following)
@@ -113,12 +129,16 @@ def _filter(context: ToolContext, asked: SessionArguments) -> SessionFilter:
     return SessionFilter(
         states=frozenset() if asked.state is None else frozenset([asked.state]),
         outcomes=frozenset() if asked.with_outcome is None else frozenset([asked.with_outcome]),
+        labels=frozenset() if asked.label is None else frozenset([asked.label.strip()]),
+        starred=asked.starred,
         words=tuple((asked.query or "").split()[:_MOST_WORDS]),
         **narrowed(context, asked),
     )
 
 
-def _line(context: ToolContext, session: Session, bill: Bill, outcomes: StoredOutcomes | None) -> SessionLine:
+def _line(
+    context: ToolContext, session: Session, bill: Bill, marks: Marks, outcomes: StoredOutcomes | None
+) -> SessionLine:
     line = context.line
     return SessionLine(
         session=name_of(context, session),
@@ -139,6 +159,10 @@ def _line(context: ToolContext, session: Session, bill: Bill, outcomes: StoredOu
         cost=bill.amounts,
         unpriced_tokens=bill.unpriced_tokens,
         forked_from=line(session.parent),
+        starred=marks.starred,
+        labels=[line(label) or "" for label in marks.labels],
+        scores={line(name) or "": value for name, value in marks.scores},
+        notes=marks.notes,
         outcomes=None if outcomes is None else _came(outcomes.figures),
     )
 

@@ -15,6 +15,7 @@ from agenttrace.mcp.tool import DATA_NOTE, Arguments, SessionName, Tool, most, t
 from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.model import Session
 from agenttrace.prices.costing import cost_of
+from agenttrace.views.annotations import annotation_text, written_by
 from agenttrace.views.cursors import Hex, Int64, Natural, from_cursor, to_cursor
 from agenttrace.views.resume import resume_of
 from agenttrace.views.transcript import TranscriptSpan, facts_of, heading_of
@@ -23,6 +24,8 @@ from agenttrace.views.trouble import TroubleError
 #: So many spans are read at once.
 _PORTION = 8
 _FACT_CHARS = 300
+_MOST_NOTES = 20
+_NOTE_CHARS = 500
 _NOTHING = "\nThere is nothing to show at this level of detail; ask for another one.\n"
 _BEFORE_ALL, _TO_THE_END = -1, -1
 
@@ -172,7 +175,19 @@ def _head(context: ToolContext, session: Session, *, whole: bool) -> str:
     if resume is not None:
         facts["Resume"] = " ".join(filter(None, (resume.line, resume.remark and f"({resume.remark})")))
     rows = "".join(f"- {name}: {context.shown.line(text, _FACT_CHARS)}\n" for name, text in facts.items())
-    return f"# {title}\n\n{rows}\n{DATA_NOTE}\n"
+    return f"# {title}\n\n{rows}{_beside(context, session)}\n{DATA_NOTE}\n"
+
+
+def _beside(context: ToolContext, session: Session) -> str:
+    """Notes, scores, labels and the star, a line each; of many the latest."""
+    found = context.store.annotations([session.id]).get(session.id, [])
+    lines = [
+        f"- {each.kind} by {context.shown.line(written_by(each), 100)}: "
+        f"{context.shown.line(annotation_text(each), _NOTE_CHARS)}\n"
+        for each in found[-_MOST_NOTES:]
+    ]
+    left_out = f"- {len(found) - _MOST_NOTES} earlier ones\n" if len(found) > _MOST_NOTES else ""
+    return f"\nBeside the session:\n\n{left_out}{''.join(lines)}" if lines else ""
 
 
 def _foot(context: ToolContext, session: Session, order: ReadingOrder, following: TranscriptPlace | None) -> str:

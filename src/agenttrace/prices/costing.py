@@ -77,6 +77,11 @@ class Bill:
         return found
 
     @property
+    def originals(self) -> dict[str, float]:
+        """Currency units by the currency of the prices, nothing converted."""
+        return {currency: half_up(amount, MILLION) / MILLION for currency, amount in sorted(self._numerators.items())}
+
+    @property
     def amounts(self) -> dict[str, float]:
         """Currency units by currency."""
         return {currency: micros / MILLION for currency, micros in self.costs.items()}

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import msgspec
 
+from agenttrace.calendar import day_finder, zone_name
 from agenttrace.config import Settings, SettingsError, did_you_mean
 from agenttrace.ids import session_number
 from agenttrace.prices.table import shape as price_shape
-from agenttrace.record.calendar import day_finder, zone_name
 from agenttrace.record.files.discover import (
     Bounds,
     FoundFile,

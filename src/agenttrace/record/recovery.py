@@ -19,8 +19,8 @@ from pathlib import Path
 
 import msgspec
 
+from agenttrace.calendar import day_finder
 from agenttrace.ids import file_number, session_number
-from agenttrace.record.calendar import day_finder
 from agenttrace.record.files.kinds import home_of, tracked_file
 from agenttrace.record.files.reader import stored_path
 from agenttrace.record.files.stored_paths import path_on_disk

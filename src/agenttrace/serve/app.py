@@ -58,7 +58,7 @@ def create_app(
     for router in _run_routers(context):
         app.include_router(router)
     app.include_router(health_router(run_half, context.life))
-    app.include_router(metrics_router(engine, context.metrics))
+    app.include_router(metrics_router(engine, context.metrics, context.reader))
     app.include_router(intake_router(context))
     app.include_router(access_router(context.access, settings.serve))
     for router in api_routers(context):

@@ -17,6 +17,7 @@ from agenttrace.serve.intake.signals import LOGS, METRICS, TRACES
 
 if TYPE_CHECKING:
     from agenttrace.run.engine import Engine
+    from agenttrace.serve.api.trace_reader import TraceReader
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,36 @@ class Metrics:
             METRICS: counter("agenttrace_intake_data_points", "Data points received over OTLP.", ["outcome"]),
         }
         self.shared = SharedGauges(self.registry)
+        self.rules = RuleGauges(self.registry)
+
+
+class RuleGauges:
+    """What rules decided, read from the trace store when it is asked for."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        gauge = partial(Gauge, registry=registry)
+        self._firings = gauge("agenttrace_rule_firings", "Firings of rules by their state.", ["rule", "state"])
+        self._paused = gauge("agenttrace_rule_paused", "1 for a rule that is paused after failures.", ["rule"])
+        self._fresh_until = 0.0
+
+    async def refresh(self, reader: TraceReader) -> None:
+        """Read, unless it was just done; a store that cannot be read leaves the last values."""
+        if time.monotonic() < self._fresh_until:
+            return
+        self._fresh_until = time.monotonic() + CACHE_SECONDS
+        try:
+            counts, states = await reader.query(
+                lambda store: (store.rules.totals(), store.rules.states()), empty=lambda: ({}, {})
+            )
+        except Exception as error:
+            logger.warning("the rules could not be read for the metrics: %s", type(error).__name__)
+            return
+        self._firings.clear()
+        for (rule, state), count in counts.items():
+            self._firings.labels(rule, state).set(count)
+        self._paused.clear()
+        for name, known in states.items():
+            self._paused.labels(name).set(known.paused is not None)
 
 
 class SharedGauges:
@@ -83,7 +114,7 @@ class SharedGauges:
             self._jobs.labels(status_name).set(count)
 
 
-def metrics_router(engine: Engine | None, metrics: Metrics) -> APIRouter:
+def metrics_router(engine: Engine | None, metrics: Metrics, reader: TraceReader) -> APIRouter:
     """The endpoint."""
     router = APIRouter(tags=["operation"])
 
@@ -94,6 +125,7 @@ def metrics_router(engine: Engine | None, metrics: Metrics) -> APIRouter:
         responses={200: {"content": {"text/plain": {}}, "description": "The text format of Prometheus."}},
     )
     async def read_metrics() -> Response:
+        await metrics.rules.refresh(reader)
         if engine is not None:
             await metrics.shared.refresh(engine)
             metrics.streams.set(0 if engine.chat is None else engine.chat.open_turns)

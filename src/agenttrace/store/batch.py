@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agenttrace.model import Session, Span, Usage
+from agenttrace.store.questions import ProviderWindow
 
 #: Blocks that a file may have; a block's number is the file's number and the block's place in it.
 BLOCK_BITS = 20
@@ -90,10 +91,14 @@ class Batch(msgspec.Struct, kw_only=True):
     claims: list[Claim] = msgspec.field(default_factory=list)
     #: See ``totals.told_row``.
     totals: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
+    #: Windows of the providers' limits, as the logs have them.
+    limits: list[ProviderWindow] = msgspec.field(default_factory=list)
     #: Sessions that become part of another one: both, and which turn of that they are.
     absorbed: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
     #: Sessions known from telemetry alone so far, of which a log was found.
     logged: list[int] = msgspec.field(default_factory=list)
+    #: When sessions began to wait for the user: session, number of the wait, turn and time.
+    waits: list[tuple[int, int, int, int]] = msgspec.field(default_factory=list)
     #: By how much each counter grows.
     counters: dict[str, int] = msgspec.field(default_factory=dict)
     #: Where reading stands once the batch is stored.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from agenttrace.model import Session
@@ -95,6 +96,9 @@ class Ledgers(NamedTuple):
     late: Mapping[int, int]
     #: When the oldest span that waits was queued, in seconds since the epoch.
     oldest: Mapping[int, float | None]
+    #: Notes, scores, labels and stars by state, and why the latest was refused.
+    annotations: Mapping[int, Mapping[str, int]] = MappingProxyType({})
+    refusals: Mapping[int, str] = MappingProxyType({})
 
 
 NOTHING = Ledgers([], {}, {}, {})

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from agenttrace.model import Session, Usage
+from agenttrace.store.annotations import NO_MARKS, Marks, ScoreTest
 from agenttrace.store.session_state import SessionState
 
 #: What usage is grouped by. ``session`` is the session's number: two agents may have a session of one id.
@@ -43,12 +44,25 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     commits: bool | None = None
     #: With all of these; a session that was not examined yet has none.
     outcomes: frozenset[OutcomeKind] = frozenset()
+    #: With all of these labels.
+    labels: frozenset[str] = frozenset()
+    #: With a star, without one, or either; the same for notes.
+    starred: bool | None = None
+    noted: bool | None = None
+    #: All of these are true of the latest score of their name.
+    scores: tuple[ScoreTest, ...] = ()
 
-    def matches(self, session: Session, models: Collection[str], outcomes: OutcomeFigures | None = None) -> bool:
+    def matches(
+        self,
+        session: Session,
+        models: Collection[str],
+        outcomes: OutcomeFigures | None = None,
+        marks: Marks = NO_MARKS,
+    ) -> bool:
         """Whether a session with these models matches: the meaning of the filter, which every engine has to agree with.
 
         A session's models are the one that its log names and those that its tokens are counted for. ``outcomes`` are
-        the figures that ``Store.outcomes`` has of it.
+        the figures that ``Store.outcomes`` has of it, ``marks`` what ``Store.marks`` has.
         """
         came = outcomes or OutcomeFigures()
         return (
@@ -60,6 +74,10 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
             and (self.errors is None or self.errors == (session.errors > 0))
             and (self.commits is None or self.commits == (came.commits > 0))
             and all(came.has(kind) for kind in self.outcomes)
+            and self.labels.issubset(marks.labels)
+            and (self.starred is None or self.starred == marks.starred)
+            and (self.noted is None or self.noted == (marks.notes > 0))
+            and all(test.matches(marks) for test in self.scores)
             and (self.since is None or (session.last_at is not None and session.last_at >= self.since))
             and (self.until is None or (session.started_at is not None and session.started_at < self.until))
             and (not self.text or folded(self.text) in folded(title_of(session), session.session_id, session.project))
@@ -211,6 +229,39 @@ class UsageRow(NamedTuple):
     #: What the price depends on beside the model.
     day: str = ""
     variant: str = ""
+
+
+class RecentQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Responses from a moment on, in microseconds; every field that is set must match."""
+
+    since: int
+    agents: frozenset[str] = frozenset()
+    #: Exact directories; the empty text matches sessions without one.
+    projects: frozenset[str] = frozenset()
+    models: frozenset[str] = frozenset()
+
+
+class TimedUsage(NamedTuple):
+    """The tokens of one response, and when it came."""
+
+    at: int
+    #: Its group is the number of the session that owns the response.
+    row: UsageRow
+
+
+class ProviderWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """A window of a provider's limit, as it was at a moment; times are microseconds."""
+
+    agent: str
+    #: ``five_hour``, ``seven_day``, ``primary``, ``secondary``.
+    name: str
+    resets_at: int
+    window_minutes: int | None = None
+    used_percent: float
+    at: int
+    plan: str | None = None
+    #: ``log`` or ``statusline``.
+    source: str = "log"
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):

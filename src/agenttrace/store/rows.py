@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from agenttrace.model import Session, Usage
+from agenttrace.store.annotations import AnnotationKind, AnnotationSource
 
 RemovedKind = Literal["span", "response", "session"]
 
@@ -115,6 +116,24 @@ class EventRow(msgspec.Struct, frozen=True, tag="event"):
     raw: bytes
 
 
+class AnnotationRow(msgspec.Struct, frozen=True, tag="annotation"):
+    """A note, score, label or star beside a session; a removed one says when, and has no text any more."""
+
+    annotation_id: bytes
+    session: int
+    span_id: bytes | None
+    kind: AnnotationKind
+    name: str
+    value: float | None
+    text: str
+    source: AnnotationSource
+    author: str
+    created_at: float
+    changed_at: float
+    removed_at: float | None
+    revision: int
+
+
 class RemovedRow(msgspec.Struct, frozen=True, tag="removed"):
     """A row that is gone: a span, a response, or all spans and events of a session up to a revision and an event."""
 
@@ -125,7 +144,9 @@ class RemovedRow(msgspec.Struct, frozen=True, tag="removed"):
     last_event: int
 
 
-Row = StoredSession | StoredSpan | LinkRow | ResponseRow | TotalRow | FileOfLines | EventRow | RemovedRow
+Row = (
+    StoredSession | StoredSpan | LinkRow | ResponseRow | TotalRow | FileOfLines | EventRow | AnnotationRow | RemovedRow
+)
 
 
 #: Which row of its kind: the parts of its key.

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, Self
 
 from agenttrace.model import Session
+from agenttrace.store.annotations import Annotation, Marks
 from agenttrace.store.errors import SessionNameError
 from agenttrace.store.line_cache import LineCache
 from agenttrace.store.questions import (
@@ -22,6 +23,8 @@ from agenttrace.store.questions import (
     EventPlace,
     FailedSpan,
     FileSource,
+    ProviderWindow,
+    RecentQuery,
     SearchQuery,
     SessionFilter,
     SessionName,
@@ -32,6 +35,7 @@ from agenttrace.store.questions import (
     SpanRow,
     SpanView,
     StoredOutcomes,
+    TimedUsage,
     UsageQuery,
     UsageRow,
 )
@@ -121,6 +125,26 @@ class Store(Protocol):
     def unexamined(self, query: UsageQuery = UsageQuery()) -> list[int]:  # noqa: B008 - frozen
         """The numbers of the sessions of these agents and projects with lines that were not examined for outcomes."""
 
+    # -- annotations ---------------------------------------------------------------------------------------------
+
+    def annotations(self, numbers: Sequence[int]) -> dict[int, list[Annotation]]:
+        """Notes, scores, labels and stars of these sessions, the oldest first; of pruned ones too."""
+
+    def annotation(self, annotation_id: bytes) -> Annotation | None:
+        """One of them; ``None`` where there is none, or it was removed."""
+
+    def marks(self, numbers: Sequence[int]) -> dict[int, Marks]:
+        """What lists show of them, of the sessions that have any."""
+
+    def labels(self) -> list[tuple[str, int]]:
+        """All labels, the most used first, and how many sessions have each."""
+
+    def sessions_annotated_since(self, revision: int) -> list[int]:
+        """The numbers of the sessions whose annotations changed after a revision."""
+
+    def annotations_revision(self) -> int:
+        """The revision of the last change of an annotation; 0 where there is none."""
+
     # -- usage ---------------------------------------------------------------------------------------------------
 
     def usage(self, query: UsageQuery = UsageQuery()) -> list[UsageRow]:  # noqa: B008 - frozen
@@ -128,6 +152,12 @@ class Store(Protocol):
 
     def usage_by_session(self, numbers: Sequence[int]) -> dict[int, list[UsageRow]]:
         """Tokens per model of each of these sessions."""
+
+    def recent_usage(self, query: RecentQuery) -> list[TimedUsage]:
+        """The responses from a moment on, in their order, each in the session that owns it."""
+
+    def provider_windows(self) -> list[ProviderWindow]:
+        """Of each window of a provider's limit the latest report in a log, expired or not."""
 
     def models(self) -> list[str]:
         """The models whose tokens are counted, the most used first."""
@@ -222,6 +252,12 @@ class Store(Protocol):
 
         When an event was written is known to its format only: ``since`` and ``until`` leave out sessions that were not
         active then, and ``views.hits.find`` the other events.
+        """
+
+    def search_annotations(self, query: SearchQuery) -> list[tuple[int, Annotation]]:
+        """The annotations whose name or text matches, the latest first, each with the ``before`` of a further page.
+
+        ``since`` and ``until`` are of when they were written.
         """
 
     # -- copies in other stores ----------------------------------------------------------------------------------

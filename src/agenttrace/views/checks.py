@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LITTLE_SPACE = 100_000_000
 _SOME_SPACE = 1_000_000_000
 #: Tables of settings: their values are not shown, as they may be secrets.
-_TABLES = ("prices.", "destinations.")
+_TABLES = ("prices.", "destinations.", "rules.", "actions.", "budgets.")
 #: How long before a deletion it is worth a warning, in days.
 _NEAR = 5
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from agenttrace.views import checks, export_checks, places, run_checks
+from agenttrace.views import checks, export_checks, limit_checks, places, rule_checks, run_checks
 from agenttrace.views.checks import Finding
 
 if TYPE_CHECKING:
@@ -26,7 +26,10 @@ def all_checks(settings: Settings, environ: Mapping[str, str] | None = None) -> 
     yield from checks.agents(settings, listing)
     yield from checks.watching(listing)
     yield from checks.deletions(settings, listing)
+    yield from limit_checks.budgets(settings)
+    yield from limit_checks.hooks(settings)
     yield from export_checks.destinations(settings)
+    yield from rule_checks.rules(settings)
     yield from run_checks.applications(settings, os.environ if environ is None else environ)
     yield run_checks.database(settings)
 

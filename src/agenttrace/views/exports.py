@@ -10,7 +10,7 @@ from agenttrace.destinations import DestinationSettings, keys_hidden, shown_addr
 from agenttrace.export.lock import owner
 from agenttrace.store.exports import STATES, DestinationRow, Ledgers, ListedSpan
 from agenttrace.views.sessions import title_of
-from agenttrace.views.times import iso
+from agenttrace.views.times import iso, iso_seconds
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -82,18 +82,21 @@ def _fields(row: DestinationRow, known: Ledgers, state: tuple[DestinationState, 
         "address": row.address,
         "state": state[0],
         "reason": state[1],
-        "retry_at": _iso(row.retry_at) if state[0] == "waiting" else None,
+        "retry_at": iso_seconds(row.retry_at) if state[0] == "waiting" else None,
         "paused": bool(row.paused),
         **{name: states.get(name, 0) for name in STATES},
         "late": known.late.get(number, 0),
         "rejected": row.rejected,
-        "oldest_queued_at": _iso(known.oldest.get(number)),
-        "last_success_at": _iso(row.last_success_at),
+        "annotations": known.annotations.get(number, {}).get("acknowledged", 0),
+        "refused_annotations": known.annotations.get(number, {}).get("refused", 0),
+        "refusal": known.refusals.get(number) or None,
+        "oldest_queued_at": iso_seconds(known.oldest.get(number)),
+        "last_success_at": iso_seconds(row.last_success_at),
         "last_error": row.last_error,
-        "last_error_at": _iso(row.last_error_at),
+        "last_error_at": iso_seconds(row.last_error_at),
         "requests": row.requests,
         "sent_bytes": row.sent_bytes,
-        "added_at": _iso(row.added_at),
+        "added_at": iso_seconds(row.added_at),
         "since": iso(row.since) if row.since else None,
     }
 
@@ -105,7 +108,7 @@ def keys_hidden_of(settings: Settings, name: str) -> Callable[[str], str]:
 
 
 def _discreet(fields: dict[str, Any], hide: Callable[[str], str]) -> dict[str, Any]:
-    told = {name: hide(fields[name]) for name in ("reason", "last_error") if fields[name]}
+    told = {name: hide(fields[name]) for name in ("reason", "last_error", "refusal") if fields[name]}
     address = fields["address"]
     return fields | told | {"address": shown_address(address) if "://" in address else address}
 
@@ -122,17 +125,13 @@ def _unknown(each: DestinationSettings, process: int | None) -> dict[str, Any]:
         "reason": unusable or later,
         "retry_at": None,
         "paused": False,
-        **dict.fromkeys((*STATES, "late", "rejected"), 0),
-        **dict.fromkeys(("oldest_queued_at", "last_success_at", "last_error", "last_error_at")),
+        **dict.fromkeys((*STATES, "late", "rejected", "annotations", "refused_annotations"), 0),
+        **dict.fromkeys(("refusal", "oldest_queued_at", "last_success_at", "last_error", "last_error_at")),
         "requests": 0,
         "sent_bytes": 0,
         "added_at": None,
         "since": None,
     }
-
-
-def _iso(seconds: float | None) -> str | None:
-    return None if seconds is None else iso(round(seconds * 1e6))
 
 
 # -- its spans ------------------------------------------------------------------------------------------------
@@ -152,7 +151,7 @@ def span_fields(span: ListedSpan, hide: Callable[[str], str]) -> dict[str, Any]:
         "started_at": iso(span.start),
         "state": span.state,
         "attempts": span.attempts,
-        "at": _iso(span.at),
+        "at": iso_seconds(span.at),
         "answer": span.answer and hide(span.answer),
         "late": span.late,
     }

@@ -10,11 +10,14 @@ import msgspec
 
 from agenttrace.ids import tool_span_id
 from agenttrace.store.search_terms import search_terms
+from agenttrace.views.annotations import annotation_text
 from agenttrace.views.events import EventReader, RecordedEvent
 from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
+    from agenttrace.model import Session
     from agenttrace.record.formats.contract import Content
+    from agenttrace.store.annotations import Annotation
     from agenttrace.store.questions import SearchQuery
     from agenttrace.store.store import Store
 
@@ -22,6 +25,8 @@ _AROUND = 70
 #: So many events are read at a time, and for one page no more than these.
 _PORTION = 200
 MOST_READ = 2_000
+#: After the annotations: from the latest event on.
+_ALL_EVENTS = 2**63 - 1
 
 
 class TextMatch(NamedTuple):
@@ -36,17 +41,64 @@ class TextMatch(NamedTuple):
     span: str | None
 
 
-class SearchPage(NamedTuple):
-    """Matches, the latest recorded first."""
+class AnnotationMatch(NamedTuple):
+    """A note, score or label that matches, and its session."""
 
-    matches: list[TextMatch]
+    number: int
+    annotation: Annotation
+    session: Session
+    #: What it says, and the position of the first match in it.
+    text: str
+    place: int
+
+
+class SearchPage(NamedTuple):
+    """Matching annotations, the latest first, and after all of them events, the latest recorded first."""
+
+    matches: list[TextMatch | AnnotationMatch]
     #: ``SearchQuery.before`` of the next page; ``None`` where this is the last one.
     next: int | None
 
 
 def find(store: Store, query: SearchQuery, *, most_read: int = MOST_READ) -> SearchPage:
-    """A page of matches. It may hold fewer than its limit, even none, where many events had to be read for it."""
-    terms, matches, before = terms_of(query.text), list[TextMatch](), query.before
+    """A page of matches. It may hold fewer than its limit, even none, where many events had to be read for it.
+
+    ``before`` is a negative number while there are annotations to show, and that of an event afterwards.
+    """
+    if query.before is not None and query.before >= 0:
+        return find_events(store, query, most_read=most_read)
+    numbered = _annotations(store, query)
+    found: list[TextMatch | AnnotationMatch] = [*numbered[: query.limit]]
+    if len(numbered) > query.limit:
+        return SearchPage(found, -numbered[query.limit - 1].number)
+    if len(found) == query.limit:
+        return SearchPage(found, _ALL_EVENTS)
+    rest = msgspec.structs.replace(query, before=None, limit=query.limit - len(found))
+    page = find_events(store, rest, most_read=most_read)
+    return SearchPage(found + page.matches, page.next)
+
+
+def _annotations(store: Store, query: SearchQuery) -> list[AnnotationMatch]:
+    """One more than a page has, to know whether there is another one."""
+    before = None if query.before is None else min(-query.before, _ALL_EVENTS)
+    found = store.search_annotations(msgspec.structs.replace(query, before=before, limit=query.limit + 1))
+    sessions = {each.id: each for each in store.sessions_by_number([each.session for _, each in found])}
+    terms = terms_of(query.text)
+    return [
+        AnnotationMatch(number, each, sessions[each.session], text := annotation_text(each), _place(text, terms))
+        for number, each in found
+        if each.session in sessions
+    ]
+
+
+def _place(text: str, terms: re.Pattern[str]) -> int:
+    match = terms.search(text)
+    return 0 if match is None else match.start()
+
+
+def find_events(store: Store, query: SearchQuery, *, most_read: int = MOST_READ) -> SearchPage:
+    """The same of events alone."""
+    terms, matches, before = terms_of(query.text), list[TextMatch | AnnotationMatch](), query.before
     for read, event in enumerate(_candidates(store, query)):
         if len(matches) == query.limit or read == most_read:
             return SearchPage(matches, before)

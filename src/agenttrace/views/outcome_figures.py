@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from agenttrace.record.calendar import day_finder
+from agenttrace.calendar import day_finder
 from agenttrace.record.outcomes import OutcomeReader, known_sum, outcomes_by_share
 from agenttrace.record.repository import BUDGET, MOST_COMMITS, Repository
 from agenttrace.record.texts.contents import session_lines

@@ -41,7 +41,8 @@ def session_key_of(session_id: str) -> str:
 
 def job_fields(job: TriggerJob) -> dict[str, Any]:
     """A job for JSON, with the session under which its trace is recorded."""
-    return {**row_fields(asdict(job)), "session_id": job.session_id}
+    found = {name: value for name, value in asdict(job).items() if name not in ("idempotency_key", "apps")}
+    return {**row_fields(found), "session_id": job.session_id}
 
 
 # -- the budget ---------------------------------------------------------------------------------------------------

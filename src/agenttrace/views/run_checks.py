@@ -32,7 +32,7 @@ def applications(settings: Settings, environ: Mapping[str, str]) -> Iterator[Fin
     except CatalogError as error:
         yield Finding("applications", "fail", f"agenttrace.toml: {error}", "Correct that table.")
         return
-    names = {name for app in catalog.apps.values() for name in app.variables}
+    names = {name for app in catalog.apps.values() if not app.is_optional for name in app.variables}
     try:
         check_variables(missing_variables(catalog, environ), environ)
     except MissingVariablesError as error:

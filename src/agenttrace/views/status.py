@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from agenttrace.config.rule_tables import all_rules
 from agenttrace.record.health import problem
 from agenttrace.record.lock import owner
+from agenttrace.rules.decision import in_force
+from agenttrace.rules.lock import owner as rules_owner
 from agenttrace.views import places
 from agenttrace.views.times import iso
 
@@ -50,9 +53,24 @@ def collected(store: SqliteStore, settings: Settings) -> dict[str, Any]:
         "links_not_followed": [{"path": path, "target": target} for path, target in listing.links],
         "sessions": {each.name: each.sessions for each in sorted(store.status.agents(), key=lambda each: each.name)},
         "search_backlog": store.search_index.backlog,
+        "rules": rules_status(store, settings),
         "retention": _retention(store, settings),
         "database_bytes": store.status.size(),
         "files": files,
+    }
+
+
+def rules_status(store: SqliteStore, settings: Settings) -> dict[str, Any]:
+    """Which rules are on, dry and paused, and whether they are run."""
+    process, states = rules_owner(settings.home), store.rules.states()
+    active = [in_force(rule, states.get(rule.name)) for rule in all_rules(settings).rules.values()]
+    paused = {name: state.paused for name, state in states.items() if state.paused is not None}
+    return {
+        "running": process is not None,
+        "pid": process,
+        "on": [rule.name for rule in active if rule.mode == "on" and rule.name not in paused],
+        "dry": [rule.name for rule in active if rule.mode == "dry" and rule.name not in paused],
+        "paused": [rule.name for rule in active if rule.mode != "off" and rule.name in paused],
     }
 
 

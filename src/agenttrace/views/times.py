@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from agenttrace.record.calendar import zone
+from agenttrace.calendar import zone
 from agenttrace.views.trouble import TroubleError
 
 MICROS = 1_000_000
@@ -35,6 +35,11 @@ def iso(micros: int | None) -> str | None:
         return None
     text = moment(micros).isoformat(timespec="microseconds")
     return text.replace("+00:00", "Z")
+
+
+def iso_seconds(seconds: float | None) -> str | None:
+    """The same of seconds since the epoch; 0 is no time."""
+    return iso(round(seconds * MICROS)) if seconds else None
 
 
 def moment(micros: int) -> datetime:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from agenttrace.record.calendar import day_finder
+from agenttrace.calendar import day_finder
 from agenttrace.views.times import parse_when
 
 if TYPE_CHECKING:

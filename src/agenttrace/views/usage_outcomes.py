@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from agenttrace.record.calendar import day_finder
+from agenttrace.calendar import day_finder
 from agenttrace.record.outcomes import QUARTER_HOUR, known_sum
 from agenttrace.store.questions import KnownFrom, OutcomeShare, SessionShares
 from agenttrace.views.outcome_figures import cost_per_commit, count_commits, read_outcomes

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from agenttrace.calendar import day_finder
 from agenttrace.config import Settings, UsageSettings, ensure_home
-from agenttrace.record.calendar import day_finder
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.store.rows import ChangesCursor, Row

@@ -19,6 +19,7 @@ from agenttrace.record.recorder import Recorder
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.store.questions import SearchQuery, UsageQuery
 from agenttrace.store.rows import (
+    AnnotationRow,
     Changes,
     ChangesCursor,
     EventRow,
@@ -55,6 +56,7 @@ KEYS: dict[type, Callable[..., Hashable]] = {
     TotalRow: lambda row: (row.session, row.scope, row.whose, row.name, row.moment, row.model),
     FileOfLines: lambda row: row.file_id,
     EventRow: lambda row: (row.session, row.event_id),
+    AnnotationRow: lambda row: row.annotation_id,
     RemovedRow: lambda row: (row.kind, row.session, row.key),
 }
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agenttrace.store.questions import SearchQuery
 from agenttrace.store.sqlite.store import SqliteStore
-from agenttrace.views.hits import find
+from agenttrace.views.hits import TextMatch, find
 
 from .machine import Line, store_of
 from .recorded import AGENT, AGENTS, BASE, PROJECTS, SECOND, WORDS, Conversation, conversations, logs_of, texts_of
@@ -58,6 +58,7 @@ def _pages(store: SqliteStore, query: SearchQuery) -> Iterator[tuple[int, tuple[
         page = find(store, msgspec.structs.replace(query, before=before))
         assert len(page.matches) <= query.limit
         for match in page.matches:
+            assert isinstance(match, TextMatch)
             line = json.loads(match.event.said.line.raw)
             assert match.content is not None
             yield match.event.said.line.event_no, (line["session"], line["id"], line["type"])

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttrace.config import Settings
 from agenttrace.model import Session, Usage
 from agenttrace.prices.costing import Cashier
-from agenttrace.store.questions import SessionFilter, UsageGroup, UsageQuery, UsageRow
+from agenttrace.store.questions import RecentQuery, SessionFilter, UsageGroup, UsageQuery, UsageRow
 from agenttrace.views.usage import usage_report
 
 from .data import CLAUDE, MODELS, NATIVE, PROJECTS, Made, logs_of, recordings
@@ -103,6 +104,25 @@ def test_a_response_counts_once(made: list[Made]) -> None:
         assert sum(row.requests for row in rows) == len(claims)
         assert sum(row.usage.output_tokens for row in rows) == sum(map(max, claims.values()))
         assert set(store.models()) == {row.model for row in rows}
+
+
+@few
+@given(made=recordings, agents=_some((NATIVE, CLAUDE)), projects=_some((*PROJECTS, "")), models=_some(MODELS))
+def test_recent_usage_is_that_of_the_groups(
+    made: list[Made], agents: frozenset[str], projects: frozenset[str], models: frozenset[str]
+) -> None:
+    """From the beginning on it is all usage, response by response; and later it is what came from then on."""
+    with store_of(logs_of(made)) as store:
+        query = RecentQuery(since=0, agents=agents, projects=projects, models=models)
+        found = store.recent_usage(query)
+        grouped = store.usage(UsageQuery(by="session", agents=agents, projects=projects, models=models))
+        assert _sum(each.row for each in found) == _sum(grouped)
+        assert {each.row.group for each in found} == {row.group for row in grouped}
+        times = [each.at for each in found]
+        assert times == sorted(times)
+        for since in set(times):
+            later = store.recent_usage(msgspec.structs.replace(query, since=since))
+            assert later == [each for each in found if each.at >= since]
 
 
 @few

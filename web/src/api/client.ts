@@ -75,6 +75,13 @@ export async function get<T>(path: string, params: Params = {}, signal?: AbortSi
   return answer;
 }
 
+type Method = "POST" | "PUT" | "PATCH" | "DELETE";
+
+/** Changes something below /api/v1, with the CSRF token of this page. */
+export async function change<T>(method: Method, path: string, data: unknown = {}): Promise<T> {
+  return (await body(await send(path, data, undefined, method))) as T;
+}
+
 /** POST JSON to a path below /api/v1, with the CSRF token of this page. */
 export async function post<T>(path: string, data: unknown = {}, signal?: AbortSignal): Promise<T> {
   const response = await send(path, data, signal);
@@ -82,20 +89,20 @@ export async function post<T>(path: string, data: unknown = {}, signal?: AbortSi
 }
 
 /** POST, and the answer as it comes: for streams. Problems are thrown like those of {@link post}. */
-export async function send(path: string, data: unknown, signal?: AbortSignal): Promise<Response> {
-  const response = await sendOnce(path, data, await csrf(), signal);
+export async function send(path: string, data: unknown, signal?: AbortSignal, method: Method = "POST"): Promise<Response> {
+  const response = await sendOnce(method, path, data, await csrf(), signal);
   if (response.ok) return response;
   const error = await problem(response);
   // The token dies with the server's process or the login; another page may have got a new one.
   if (error.status !== 403 || path === "/login") throw error;
-  const again = await sendOnce(path, data, await csrf(true), signal);
+  const again = await sendOnce(method, path, data, await csrf(true), signal);
   if (!again.ok) throw await problem(again);
   return again;
 }
 
-function sendOnce(path: string, data: unknown, token: string, signal?: AbortSignal): Promise<Response> {
+function sendOnce(method: Method, path: string, data: unknown, token: string, signal?: AbortSignal): Promise<Response> {
   return ask(API + path, {
-    method: "POST",
+    method,
     headers: { "Content-Type": "application/json", Accept: "application/json", "X-CSRF-Token": token },
     body: JSON.stringify(data),
     cache: "no-store",

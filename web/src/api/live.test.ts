@@ -105,6 +105,24 @@ describe("the stream", () => {
     expect(world.last.url).toBe("/api/v1/live?after=9");
   });
 
+  it("asks for the notices that it missed, also where hello came and they did not", () => {
+    const { world } = started();
+    world.last.say("hello", { cursor: 7, version: "1", notice: 3 });
+    world.last.say("notices", { cursor: 7, notice: 5, items: [] });
+    world.last.say("error");
+    world.pass(400);
+    expect(world.last.url).toBe("/api/v1/live?after=7&notices=5");
+    world.last.say("hello", { cursor: 7, version: "1", notice: 9 });
+    world.last.say("error");
+    world.pass(400);
+    expect(world.last.url).toBe("/api/v1/live?after=7&notices=5");
+    // Another store counts from the start.
+    world.last.say("hello", { cursor: 7, version: "1", notice: 1 });
+    world.last.say("error");
+    world.pass(400);
+    expect(world.last.url).toBe("/api/v1/live?after=7&notices=1");
+  });
+
   it("holds one connection at a time, whatever happens", () => {
     const { world, stream } = started();
     world.last.say("error");

@@ -7,7 +7,7 @@
 import { Store } from "../store";
 import { address } from "../url";
 import { API } from "./client";
-import type { LiveHello, LiveReset, LiveSessions, LiveTexts, Timeline } from "./shapes";
+import type { LiveHello, LiveNotices, LiveReset, LiveSessions, LiveTexts, Timeline } from "./shapes";
 
 /** `paused`: the page is hidden, and its connection is left to others. */
 export type LiveState = "connecting" | "connected" | "reconnecting" | "offline" | "paused";
@@ -17,6 +17,8 @@ export interface LiveListener {
   timeline?: (news: Timeline) => void;
   /** The texts of the spans in the preceding timeline event. */
   texts?: (news: LiveTexts) => void;
+  /** Notifications of rules. */
+  notices?: (news: LiveNotices) => void;
   /** Too much has changed: load everything again. */
   reset?: (news: LiveReset) => void;
 }
@@ -62,6 +64,8 @@ export class LiveStream {
   private cursor: number | null = null;
   /** The store that the cursor belongs to, as the server names it: a new store counts from the start. */
   private epoch = "";
+  /** The last notice that is known: those that come while the connection is lost follow. */
+  private notice: number | null = null;
   private session: string | null = null;
   private failures = 0;
 
@@ -72,7 +76,7 @@ export class LiveStream {
     this.drop();
     if (this.state.value !== "offline") this.state.set(this.failures ? "reconnecting" : "connecting");
     const source = this.around.open(
-      address(`${API}/live`, { session: this.session, after: this.mark() }),
+      address(`${API}/live`, { session: this.session, after: this.mark(), notices: this.notice }),
     );
     this.source = source;
     this.cancel = this.around.later(PATIENCE, () => this.lost(source));
@@ -81,6 +85,7 @@ export class LiveStream {
     this.hear<LiveSessions>(source, "sessions", (news) => this.told(news, (listener) => listener.sessions?.(news)));
     this.hear<Timeline>(source, "timeline", (news) => this.told(news, (listener) => listener.timeline?.(news)));
     this.hear<LiveTexts>(source, "texts", (news) => this.told(news, (listener) => listener.texts?.(news)));
+    this.hear<LiveNotices>(source, "notices", (news) => this.noticed(news));
     this.hear<LiveReset>(source, "reset", (news) => this.begunAnew(news));
   };
 
@@ -135,6 +140,8 @@ export class LiveStream {
     this.state.set("connected");
     // Events between our cursor and the server's are still to come, so hello does not advance our cursor.
     this.cursor ??= hello.cursor;
+    // Missed notices follow; a number that the server has not reached belongs to another store.
+    this.notice = Math.min(this.notice ?? hello.notice, hello.notice);
     // A cursor that the server has not reached belongs to another store: it was created again.
     if (hello.cursor < this.cursor) this.begunAnew({ cursor: hello.cursor });
   }
@@ -142,6 +149,11 @@ export class LiveStream {
   private begunAnew(news: LiveReset): void {
     this.cursor = news.cursor;
     for (const listener of this.listeners) listener.reset?.(news);
+  }
+
+  private noticed(news: LiveNotices): void {
+    this.notice = news.notice;
+    for (const listener of this.listeners) listener.notices?.(news);
   }
 
   private told(news: { cursor: number }, say: (listener: LiveListener) => void): void {

@@ -47,6 +47,15 @@ export interface SessionRef {
   project: string | null;
 }
 
+/** What is beside a session, as lists show it. */
+export interface SessionMarks {
+  starred: boolean;
+  labels: string[];
+  scores: Record<string, number>;
+  notes: number;
+  revision: number;
+}
+
 /** What came of a session, in figures; of tests, those of the last run with a summary. */
 export interface OutcomeFigures {
   files: number;
@@ -76,6 +85,7 @@ export interface SessionRow extends SessionRef {
   parent: string | null;
   bill: Bill;
   outcomes: OutcomeFigures | null;
+  marks: SessionMarks;
 }
 
 /** A page of sessions. */
@@ -100,6 +110,7 @@ export interface SessionFacets {
   projects: Facet[];
   models: Facet[];
   states: Facet[];
+  labels: Facet[];
 }
 
 /** A log file that a session was read from. */
@@ -145,6 +156,26 @@ export interface SessionDetail extends SessionRow {
   job_id: number | null;
   resume: ResumeHint | null;
   cursor: number;
+}
+
+/** A note, score, label or star beside a session. */
+export interface Annotation {
+  id: string;
+  session: string;
+  span_id: string | null;
+  kind: "note" | "score" | "label" | "star";
+  name: string | null;
+  value: number | null;
+  text: string | null;
+  source: "person" | "program" | "rule";
+  author: string;
+  created_at: string;
+  changed_at: string;
+}
+
+/** All annotations of a session, the oldest first. */
+export interface AnnotationList {
+  items: Annotation[];
 }
 
 /** A file that the session changed. */
@@ -394,9 +425,10 @@ export interface Piece {
   hit: boolean;
 }
 
-/** An event whose text matches. */
+/** An annotation or an event whose text matches. */
 export interface SearchHit {
   event_no: number;
+  annotation_id: string | null;
   at: string | null;
   session: SessionRef;
   span_id: string | null;
@@ -405,7 +437,7 @@ export interface SearchHit {
   snippet: Piece[];
 }
 
-/** A page of hits, newest first. */
+/** A page of hits: annotations, the latest first, and then events, the latest recorded first. */
 export interface SearchList {
   items: SearchHit[];
   next: string | null;
@@ -440,6 +472,64 @@ export interface UsageAnswer {
   rows: UsageGroup[];
   total_outcomes: UsageOutcomes;
   not_examined: number;
+}
+
+/** How far a budget for agents is used, in its period or in one session. */
+export interface AgentBudget {
+  name: string;
+  period: "day" | "week" | "month" | "session";
+  agents: string[];
+  projects: string[];
+  models: string[];
+  start: string | null;
+  end: string | null;
+  session: string | null;
+  session_key: string | null;
+  session_title: string | null;
+  unit: "money" | "tokens";
+  currency: string | null;
+  limit: number;
+  spent: number | null;
+  share: number | null;
+  warn: number[];
+  crossed: number[];
+  amounts: Record<string, number>;
+  tokens: number;
+  unpriced_tokens: number;
+  unpriced_models: string[];
+  rate: number | null;
+  recent_rate: number | null;
+  forecast: number | null;
+  reached_at: string | null;
+  problem: string | null;
+}
+
+/** A window of a provider's own limit. */
+export interface ProviderWindow {
+  agent: string;
+  name: string;
+  minutes: number | null;
+  start: string | null;
+  resets_at: string;
+  expired: boolean;
+  source: "log" | "statusline" | "estimated";
+  at: string;
+  plan: string | null;
+  share: number | null;
+  rate: number | null;
+  exhausted_at: string | null;
+  requests: number | null;
+  tokens: number | null;
+  costs: Record<string, number> | null;
+}
+
+/** Budgets for agents, and the windows of providers' limits. */
+export interface AgentLimits {
+  timezone: string;
+  recent_hours: number;
+  budgets: AgentBudget[];
+  sessions_left_out: number;
+  windows: ProviderWindow[];
 }
 
 /** Every line that was read is one of these. */
@@ -772,6 +862,176 @@ export interface RunState {
   failed_jobs_today: number;
 }
 
+/** An action, without what must not be shown. */
+export interface RuleAction {
+  name: string;
+  type: "chain" | "webhook" | "notify" | "command";
+  address: string | null;
+  format: "json" | "slack" | "teams" | "dingtalk" | "feishu" | null;
+  signed: boolean;
+  headers: string[];
+  allow_private: boolean;
+  apps: string[];
+  input: string | null;
+  max_chars: number | null;
+  keep: string[];
+  language: string | null;
+  command: string | null;
+  timeout_seconds: number;
+  missing: string[];
+  origin: string;
+}
+
+/** A rule: how it is switched, and how often it fired. */
+export interface Rule {
+  name: string;
+  title: string;
+  on: "session.waiting" | "session.ended" | "session.stuck" | "turn.failed" | "tool.failed" | "budget.crossed" | "limit.crossed" | "secret.found" | "quarantine.grew" | "export.refused";
+  where: Record<string, unknown>;
+  do: RuleAction[];
+  settle_seconds: number;
+  sample: number;
+  once: "session" | "turn" | "span" | "crossing";
+  cooldown_seconds: number;
+  max_per_day: number;
+  tokens_per_day: number | null;
+  start: string;
+  mode: "on" | "dry" | "off";
+  origin: string;
+  since: string | null;
+  paused: string | null;
+  failures: number;
+  fired_today: number;
+  tokens_today: number;
+  last_fired_at: string | null;
+  states: Record<string, number>;
+}
+
+/** What a rule decided about an event. */
+export interface RuleFiring {
+  id: number;
+  rule: string;
+  event: string;
+  at: string | null;
+  session: string | null;
+  session_id: string | null;
+  title: string | null;
+  agent: string | null;
+  span_id: string | null;
+  turn: number | null;
+  facts: Record<string, unknown>;
+  state: "settling" | "held" | "queued" | "running" | "done" | "failed" | "collected" | "dry" | "skipped";
+  reason: string | null;
+  due_at: string | null;
+  fired_at: string | null;
+  ended_at: string | null;
+  message: number | null;
+  tokens: number;
+}
+
+/** One attempt of an action. */
+export interface RuleAttempt {
+  at: string | null;
+  seconds: number;
+  outcome: string;
+  detail: string;
+}
+
+/** An action of a firing. */
+export interface RuleFiringAction {
+  name: string;
+  idempotency_key: string;
+  state: "queued" | "running" | "done" | "failed";
+  attempts: RuleAttempt[];
+  due_at: string | null;
+  started_at: string | null;
+  ended_at: string | null;
+  answer: string | null;
+  error: string | null;
+  tokens: number;
+}
+
+/** A firing with its actions and their attempts. */
+export interface RuleFiringDetail extends RuleFiring {
+  actions: RuleFiringAction[];
+}
+
+/** An event of the past, and what the rule would have done. */
+export interface TriedEvent {
+  event: string;
+  at: string | null;
+  session: string | null;
+  session_id: string | null;
+  title: string | null;
+  agent: string | null;
+  facts: Record<string, unknown>;
+  fires: boolean;
+  reason: string | null;
+  fires_at: string | null;
+}
+
+/** Why events would not have fired. */
+export interface TrialReason {
+  reason: string;
+  events: number;
+}
+
+/** What a rule would have done in a period. */
+export interface RuleTrial {
+  rule: string;
+  since: string | null;
+  until: string | null;
+  events: number;
+  fired: number;
+  messages: number;
+  not_fired: number;
+  reasons: TrialReason[];
+  examples: TriedEvent[];
+  cut: boolean;
+}
+
+/** A kind of event, and what it means where a rule does not say it. */
+export interface RuleEventKind {
+  kind: "session.waiting" | "session.ended" | "session.stuck" | "turn.failed" | "tool.failed" | "budget.crossed" | "limit.crossed" | "secret.found" | "quarantine.grew" | "export.refused";
+  once: "session" | "turn" | "span" | "crossing";
+  settle_seconds: number;
+  can_be_tried: boolean;
+}
+
+/** Whether the rules are run. */
+export interface RuleEngineState {
+  running: boolean;
+  pid: number | null;
+}
+
+/** All rules and actions, with those that ship. */
+export interface RuleList {
+  engine: RuleEngineState;
+  problem: string | null;
+  file: string;
+  console_file: string;
+  items: Rule[];
+  actions: RuleAction[];
+  events: RuleEventKind[];
+}
+
+/** What rules decided, the latest first. */
+export interface RuleFiringList {
+  items: RuleFiring[];
+  next: string | null;
+}
+
+/** The name of what was changed. */
+export interface RuleChange {
+  name: string;
+}
+
+/** Whether a firing was queued again. */
+export interface RuleRetry {
+  id: number;
+  queued: boolean;
+}
+
 /** A destination of spans, and its progress. */
 export interface Destination {
   name: string;
@@ -789,6 +1049,9 @@ export interface Destination {
   dropped: number;
   late: number;
   rejected: number;
+  annotations: number;
+  refused_annotations: number;
+  refusal: string | null;
   oldest_queued_at: string | null;
   last_success_at: string | null;
   last_error: string | null;
@@ -933,6 +1196,7 @@ export interface AuditList {
 export interface LiveHello {
   cursor: number;
   version: string;
+  notice: number;
 }
 
 /** Sessions that have changed. */
@@ -947,6 +1211,25 @@ export interface LiveTexts {
   session: string;
   chars: number;
   spans: Record<string, TextPiece[]>;
+}
+
+/** A notification of a rule. */
+export interface LiveNotice {
+  id: string;
+  firing: number;
+  rule: string;
+  title: string;
+  text: string;
+  at: string | null;
+  session: string | null;
+  span_id: string | null;
+}
+
+/** Notifications of rules. */
+export interface LiveNotices {
+  cursor: number;
+  notice: number;
+  items: LiveNotice[];
 }
 
 /** Too much has changed: load everything again. */

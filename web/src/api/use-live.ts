@@ -1,9 +1,10 @@
 /** The live stream in components. */
 import { useEffect, useRef, useSyncExternalStore } from "react";
 
+import { Store } from "../store";
 import type { LiveListener, LiveState } from "./live";
 import { LiveStream } from "./live";
-import type { LiveTexts } from "./shapes";
+import type { LiveNotices, LiveTexts } from "./shapes";
 
 /** A hidden page keeps its connection this long, so that switching tabs costs nothing. */
 const HIDDEN_FOR = 30_000;
@@ -17,6 +18,9 @@ export const live = new LiveStream({
   random: Math.random,
 });
 
+/** Whether this page keeps its connection while it is hidden: one of all open pages does, for notifications. */
+export const watching = new Store(false);
+
 /** Keeps the stream open while the component is mounted and the page is visible. */
 export function useLiveConnection(on: boolean): void {
   useEffect(() => {
@@ -24,14 +28,16 @@ export function useLiveConnection(on: boolean): void {
     let hiding = 0;
     const look = () => {
       window.clearTimeout(hiding);
-      if (document.hidden) hiding = window.setTimeout(live.stop, HIDDEN_FOR);
+      if (document.hidden && !watching.value) hiding = window.setTimeout(live.stop, HIDDEN_FOR);
       else if (live.state.value !== "connected") live.start();
     };
     live.start();
+    const unwatch = watching.subscribe(look);
     document.addEventListener("visibilitychange", look);
     window.addEventListener("online", look);
     return () => {
       window.clearTimeout(hiding);
+      unwatch();
       document.removeEventListener("visibilitychange", look);
       window.removeEventListener("online", look);
       live.stop();
@@ -75,6 +81,15 @@ export function useLiveTexts(onTexts: (news: LiveTexts) => void): void {
     latest.current = onTexts;
   });
   useEffect(() => live.listen({ texts: (news) => latest.current(news) }), []);
+}
+
+/** Calls this function with notifications of rules; the function may differ at each rendering. */
+export function useLiveNotices(onNotices: (news: LiveNotices) => void): void {
+  const latest = useRef(onNotices);
+  useEffect(() => {
+    latest.current = onNotices;
+  });
+  useEffect(() => live.listen({ notices: (news) => latest.current(news) }), []);
 }
 
 /**

@@ -30,7 +30,7 @@ export function Meter({ label, limit, parts, say, legend }: MeterProps) {
   const f = useFormat();
   const write = say ?? f.tokens;
   const taken = parts.reduce((sum, part) => sum + part.value, 0);
-  const whole = Math.max(limit, taken, 1);
+  const whole = limit > 0 ? Math.max(limit, taken) : Math.max(taken, 1);
   const over = limit > 0 && taken >= limit;
   const value = limit > 0 ? t.of(write(taken), write(limit)) : `${write(taken)} · ${t.noLimit}`;
   return (

@@ -1,5 +1,6 @@
 /** Short messages about completed actions; they disappear automatically. */
 import { useSyncExternalStore } from "react";
+import { Link } from "wouter";
 
 import { Store } from "../store";
 import { useText } from "../text";
@@ -12,17 +13,26 @@ interface Message {
   id: number;
   says: string;
   failed: boolean;
+  link?: { href: string; label: string };
+}
+
+interface ToastOptions {
+  failed?: boolean;
+  /** Leads to what the message is about. */
+  link?: { href: string; label: string };
 }
 
 const messages = new Store<readonly Message[]>([]);
 const SHOWN_FOR = 5000;
+/** A message with a link: reading takes longer, and then the pointer has to get there. */
+const LINK_SHOWN_FOR = 15_000;
 let count = 0;
 
 /** Shows a message; one about a failure stays until it is closed. */
-export function toast(says: string, { failed = false }: { failed?: boolean } = {}): void {
+export function toast(says: string, { failed = false, link }: ToastOptions = {}): void {
   const id = (count += 1);
-  messages.set([...messages.value, { id, says, failed }].slice(-4));
-  if (!failed) window.setTimeout(() => close(id), SHOWN_FOR);
+  messages.set([...messages.value, { id, says, failed, link }].slice(-4));
+  if (!failed) window.setTimeout(() => close(id), link ? LINK_SHOWN_FOR : SHOWN_FOR);
 }
 
 function close(id: number): void {
@@ -37,7 +47,14 @@ export function Toasts() {
     <div className={styles.toasts} role="status">
       {shown.map((message) => (
         <div key={message.id} className={styles.toast} data-failed={message.failed || undefined}>
-          <Text>{message.says}</Text>
+          <span>
+            <Text>{message.says}</Text>{" "}
+            {message.link && (
+              <Link href={message.link.href} onClick={() => close(message.id)}>
+                {message.link.label}
+              </Link>
+            )}
+          </span>
           <IconButton icon="close" label={t.close} onClick={() => close(message.id)} />
         </div>
       ))}

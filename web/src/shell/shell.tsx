@@ -16,6 +16,7 @@ import { Header, SEARCH } from "./header";
 import { Help } from "./help";
 import { BottomNavigation, SideNavigation } from "./navigation";
 import { Notices } from "./notices";
+import { useRuleNotices } from "./rule-notices";
 import styles from "./shell.module.css";
 import { useKeyboard, useShortcuts } from "./shortcuts";
 import { text } from "./text";
@@ -31,6 +32,7 @@ export function Shell({ page, children }: ShellProps) {
   useKeyboard();
   useShellShortcuts(() => setHelp(true));
   useConnection();
+  useRuleNotices();
   const main = useFocusOnNavigation();
   return (
     <div className={styles.shell}>

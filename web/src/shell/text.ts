@@ -8,6 +8,7 @@ export const text = words({
       sessions: "Sessions",
       session: "Session",
       usage: "Usage",
+      rules: "Rules",
       runs: "Runs",
       chat: "Chat",
       guards: "Guards",
@@ -47,6 +48,8 @@ export const text = words({
     toOverview: "Go to the overview",
     broken: "This page failed",
     brokenNote: "Other pages still work. The error:",
+    toSession: "Open the session",
+    toLog: "Open the log",
     stale: "This part of the page could not be loaded: AgentTrace was updated or is unreachable.",
   },
   zh: {
@@ -55,6 +58,7 @@ export const text = words({
       sessions: "会话",
       session: "会话",
       usage: "用量",
+      rules: "规则",
       runs: "运行",
       chat: "对话",
       guards: "防护",
@@ -94,6 +98,8 @@ export const text = words({
     toOverview: "返回概览",
     broken: "本页出错了",
     brokenNote: "其他页面仍可使用。错误信息：",
+    toSession: "打开会话",
+    toLog: "打开日志",
     stale: "无法加载这部分页面：AgentTrace 可能已更新，或当前无法连接。",
   },
 });

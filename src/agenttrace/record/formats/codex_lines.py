@@ -173,6 +173,7 @@ class TokenCount(Struct):
     """An ``event_msg/token_count``; without ``info`` it has only rate limits."""
 
     info: TokenInfo | None = None
+    rate_limits: Any = None
 
 
 class UsageRecord(Struct):

@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agenttrace.model import Event
+from agenttrace.record.formats.codex_limits import limit_windows
 from agenttrace.record.formats.codex_lines import CodexTokens, read_record, read_token_count
 from agenttrace.record.formats.contract import Memory, Source
 from agenttrace.record.ingest import acts as a
@@ -59,6 +60,8 @@ def leave_review(memory: Memory) -> None:
 def token_count(event: Event, source: Source, memory: Memory) -> Iterator[a.Act]:
     """The response that the line counts, if it is not a repetition."""
     count = read_token_count(event.body)
+    if count is not None and count.rate_limits is not None:
+        yield from limit_windows(count.rate_limits, event.at)
     info = count.info if count and not memory.get("records") else None
     if info is None or info.total_token_usage is None or info.last_token_usage is None:
         return

@@ -144,6 +144,19 @@ class ReportedTotals(Act, frozen=True, kw_only=True):
     since: int | None = None
 
 
+class LimitWindow(Act, frozen=True, kw_only=True):
+    """How far a limit of the provider is used, as the line says."""
+
+    #: ``primary``, ``secondary``, or what the agent calls it.
+    name: str
+    used_percent: float
+    #: When it is counted from zero again (microseconds).
+    resets_at: int
+    minutes: int | None = None
+    #: The plan of the account: ``pro``.
+    plan: str | None = None
+
+
 class Finished(Act, frozen=True, kw_only=True):
     """A complete span with its own ids, logged at its end. Its parent may be logged later, or never."""
 

@@ -27,13 +27,15 @@ REMEMBERED_PAST_CALLS = 64
 REMEMBERED_TRACES = 64
 #: Later than any event: a repeated line without a time does not say when its response came.
 NEVER = 2**62
+#: Reports of a window that ends in the same minute are one of it.
+_SAME_WINDOW = 60_000_000
 PROMPT_PREVIEW = 300
 ERROR_PREVIEW = 500
 #: Acts that are part of a turn's work, and those that say nothing about it.
 _WORK = frozenset(
     {a.StepBegin, a.StepEnd, a.ToolBegin, a.ToolArguments, a.ToolEnd, a.ResponseUsage, a.Error, a.FinalAnswer}
 )
-_ASIDE = frozenset({a.SessionInfo, a.Note, a.SideCall, a.ReportedTotals, a.Spawned})
+_ASIDE = frozenset({a.SessionInfo, a.Note, a.SideCall, a.ReportedTotals, a.LimitWindow, a.Spawned})
 
 
 class TraceState(msgspec.Struct):
@@ -73,6 +75,8 @@ class StreamState(msgspec.Struct):
     answered: bool = False
     #: When something last happened in a span: what was left open ended then, whatever lines came after.
     busy_at: int = 0
+    #: How often it began to wait for the user.
+    waits: int = 0
 
 
 class UsageFact(msgspec.Struct, gc=False):
@@ -118,6 +122,7 @@ class Folder:
             a.ResponseUsage: self._response_usage,
             a.SideCall: self._side_call,
             a.ReportedTotals: self._totals,
+            a.LimitWindow: self._limit,
             a.Finished: self._finished,
             a.Error: self._error,
             a.Note: self._note,
@@ -156,7 +161,7 @@ class Folder:
             kind = type(act)
             waits = waits or kind is a.Waiting
             self._handlers[kind](act)
-            if not waits and kind is not a.SessionInfo:
+            if not waits and kind is not a.SessionInfo and kind is not a.LimitWindow:
                 self._end_wait()
 
     def _feed_answered(self, acts: Iterable[a.Act]) -> Iterable[a.Act]:
@@ -178,6 +183,10 @@ class Folder:
         #: The usage repeated last, and when: most lines of a response only repeat it.
         self._repeated: tuple[a.ResponseUsage, int] | None = None
         self.told: dict[tuple[str, str, str, int], Told] = {}
+        #: When it began to wait for the user: the number of the wait, of the turn, and the time.
+        self.waits: list[tuple[int, int, int]] = []
+        #: Windows of limits with the time of their latest report, by name and by when they end.
+        self.limits: dict[tuple[str, int], tuple[int, a.LimitWindow]] = {}
         self.fed = False
         self.summarised()
 
@@ -255,7 +264,10 @@ class Folder:
         self._close(turn, act.status, self._at)
         # A line with the last words of a model call is that call's, although it ends the turn as well.
         self._touched = spoken or turn
-        state.state = "interrupted" if act.status == "cancelled" else "waiting"
+        if act.status == "cancelled":
+            state.state = "interrupted"
+        else:
+            self._wait()
 
     def _leave_turn(self, why: str) -> None:
         """Close what the log left open: the agent was killed, or does not log ends."""
@@ -546,6 +558,12 @@ class Folder:
         scope = "session" if act.stream is None else "stream"
         self._tell(scope, act.stream or "", act.segment, act.since or 0, act.usage)
 
+    def _limit(self, act: a.LimitWindow) -> None:
+        place = (act.name, act.resets_at // _SAME_WINDOW)
+        known = self.limits.get(place)
+        if known is None or known[0] <= self._at:
+            self.limits[place] = (self._at, act)
+
     def _tell(self, scope: str, whose: str, name: str, since: int, by_model: dict[str, Usage]) -> None:
         """Collect a reported count with its turn: calls that no line has are shown there."""
         turn = self.state.turn
@@ -589,7 +607,15 @@ class Folder:
             self._touch(span)
 
     def _waiting(self, act: a.Waiting) -> None:
-        self.state.state = "waiting"
+        self._wait()
+
+    def _wait(self) -> None:
+        """The session waits for the user from here on."""
+        state = self.state
+        if state.state != "waiting":
+            state.state = "waiting"
+            state.waits += 1
+            self.waits.append((state.waits, state.turns, self._at))
 
     def _end_wait(self) -> None:
         """Something happened in a turn that waited for the user: the wait is over."""

@@ -35,7 +35,7 @@ from agenttrace.record.ingest.quarantine_rows import (
 from agenttrace.record.ingest.trace_sessions import TraceSessions, is_joined
 from agenttrace.store.batch import BLOCK_BITS as BLOCK_BITS
 from agenttrace.store.batch import COMPRESSION_LEVEL, Batch, Claim, span_row
-from agenttrace.store.questions import MAIN_STREAM, TELEMETRY
+from agenttrace.store.questions import MAIN_STREAM, TELEMETRY, ProviderWindow
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.store.sqlite.totals import told_row
 
@@ -294,6 +294,9 @@ class Pipeline:
                 for told in folder.told.values()
                 for model, usage in told.by_model.items()
             ]
+            if folder.waits and shown == MAIN_STREAM and (stream != TELEMETRY or not live.logged):
+                batch.waits += [(number, *wait) for wait in folder.waits]
+            batch.limits += [_window(session.agent, at, act) for at, act in folder.limits.values()]
             summarise(session, folder)
             batch.streams.append((number, stream, _encode_state(folder.state)))
         if session.events or live.joined:
@@ -371,6 +374,18 @@ class Pipeline:
         compress = self._zstd.compress
         packed = self._compressor.submit(compress, data) if self._compressor else compress(data)
         self._blocks.append((row, packed))
+
+
+def _window(agent: str, at: int, act: acts.LimitWindow) -> ProviderWindow:
+    return ProviderWindow(
+        agent=agent,
+        name=act.name,
+        resets_at=act.resets_at,
+        window_minutes=act.minutes,
+        used_percent=act.used_percent,
+        at=at,
+        plan=act.plan,
+    )
 
 
 def summarise(session: Session, folder: Folder) -> None:

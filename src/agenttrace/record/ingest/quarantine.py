@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from agenttrace.calendar import day_finder
 from agenttrace.config import Settings
 from agenttrace.model import Event
-from agenttrace.record.calendar import day_finder
 from agenttrace.record.files.archives import UNPACKED_LIMIT
 from agenttrace.record.files.databases import RowReader
 from agenttrace.record.files.documents import NOT_WHOLE

@@ -59,6 +59,10 @@ class App:
     rate_limit: RateRule | None = None
     #: Its title by language, where the catalog has several.
     titles: Mapping[str, str] = field(default_factory=dict)
+    #: Its prompt by language, where the catalog has several.
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    #: Whether the catalog is complete without its variables.
+    is_optional: bool = False
     #: The variable that holds DashScope's id; None where the catalog itself has it.
     id_variable: str | None = None
     #: The model that is called; None: an application of DashScope.

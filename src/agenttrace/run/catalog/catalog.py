@@ -45,6 +45,7 @@ DIMENSIONS = (
 #: What the columns of the run store hold.
 _NAME_LIMIT, _STEP_LIMIT, _ID_LIMIT = 30, 60, 100
 _DEFAULTS = Path(__file__).with_name("catalog.toml")
+_SESSION_APPS = Path(__file__).with_name("session_apps.toml")
 
 
 class UnknownEventError(Exception):
@@ -53,6 +54,13 @@ class UnknownEventError(Exception):
     def __init__(self, event_type: str, known: Sequence[str]) -> None:
         super().__init__(f"unknown event type {event_type!r}; known are {', '.join(known)}")
         self.event_type = event_type
+
+
+class WrongAppsError(UnknownEventError):
+    """A chain names an application that does not exist, or one twice."""
+
+    def __init__(self, problem: str) -> None:
+        Exception.__init__(self, problem)
 
 
 class AppCatalog:
@@ -89,19 +97,33 @@ class AppCatalog:
     @property
     def missing(self) -> tuple[str, ...]:
         """All variables that are not set, without those that no application needs."""
-        return tuple(dict.fromkeys(name for app in self.apps.values() for name in app.missing))
+        needed = (app for app in self.apps.values() if not app.is_optional)
+        return tuple(dict.fromkeys(name for app in needed for name in app.missing))
 
     def missing_for(self, event_type: str, payload: Mapping[str, Any] | None = None) -> tuple[str, ...]:
         """The variables that are not set of the applications which an event calls; raises UnknownEventError."""
         apps = (self.apps[step.app] for step in self.chain(event_type, payload).steps)
         return tuple(dict.fromkeys(name for app in apps for name in app.missing))
 
-    def chain(self, event_type: str, payload: Mapping[str, Any] | None = None) -> Chain:
-        """What an event starts; raises UnknownEventError."""
+    def chain(
+        self, event_type: str, payload: Mapping[str, Any] | None = None, apps: Sequence[str] | None = None
+    ) -> Chain:
+        """What an event starts, or the chain of these applications; raises UnknownEventError."""
+        if apps is not None:
+            return self.chain_of(apps)
         lanes = self.events.get(event_type)
         if lanes is None:
             raise UnknownEventError(event_type, sorted(self.events))
         return Chain(lanes=tuple(self._lanes(lane for lane in lanes if lane.applies(payload or {}))))
+
+    def chain_of(self, apps: Sequence[str]) -> Chain:
+        """These applications, one after another; raises WrongAppsError."""
+        for name in apps:
+            if name not in self.apps:
+                raise WrongAppsError(f"{name!r} is no application; there are {', '.join(self.apps)}")
+        if twice := next((name for name in apps if list(apps).count(name) > 1), None):
+            raise WrongAppsError(f"{twice} is in the chain twice")
+        return Chain(lanes=(_steps(Lane(apps=tuple(apps)), None),))
 
     def _lanes(self, lanes: Iterator[Lane]) -> Iterator[tuple[PlannedStep, ...]]:
         for lane in lanes:
@@ -122,9 +144,11 @@ class AppCatalog:
         """The catalog that ships with the additions of ``table``, or the table alone (``base = "none"``)."""
         given = {name: (table or {}).get(name) or {} for name in ("catalog", "apps", "events", "schedules")}
         whole = read_table("catalog", given["catalog"], WholeTable)
+        sessions = tomllib.loads(_SESSION_APPS.read_text(encoding="utf-8"))["apps"]
         defaults = tomllib.loads(_DEFAULTS.read_text(encoding="utf-8")) if whole.base == "builtin" else {}
         whole = read_table("catalog", {**defaults.get("catalog", {}), **given["catalog"]}, WholeTable)
-        apps = {**defaults.get("apps", {}), **_with_ids(given["apps"], defaults.get("apps", {}))}
+        shipped = {**defaults["apps"], **sessions} if defaults else {}
+        apps = {**shipped, **_with_ids(_with_prompts(given["apps"], sessions), shipped)}
         events = {**defaults.get("events", {}), **given["events"]}
         rates = {
             "user": RateRule(scope="user", limit=user_limit, seconds=60),
@@ -165,6 +189,18 @@ def load_catalog(settings: Settings, environ: Mapping[str, str]) -> AppCatalog:
 def missing_variables(catalog: AppCatalog, environ: Mapping[str, str]) -> tuple[str, ...]:
     """The variables that are not set: those of the applications, and the internal token."""
     return catalog.missing + (() if environ.get(TOKEN, "").strip() else (TOKEN,))
+
+
+def _with_prompts(apps: Mapping[str, Any], sessions: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's applications; one for recorded sessions keeps what ships and does not depend on the provider."""
+
+    def completed(key: str, app: Any) -> Any:  # noqa: ANN401 - checked when the table is read
+        if key not in sessions or not isinstance(app, Mapping):
+            return app
+        kept = {name: value for name, value in sessions[key].items() if name not in ("app_id_env", "optional")}
+        return kept | dict(app)
+
+    return {key: completed(key, app) for key, app in apps.items()}
 
 
 def _with_ids(apps: Mapping[str, Any], shipped: Mapping[str, Any]) -> dict[str, Any]:

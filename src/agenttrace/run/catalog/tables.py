@@ -76,7 +76,8 @@ class AppTable(msgspec.Struct, forbid_unknown_fields=True):
     rate_limit: _RateLimit | None = None
     cache: _Cache | None = None
     inputs: tuple[str, ...] = ()
-    prompt: str = ""
+    #: As the title: one, or one a language.
+    prompt: str | Annotated[dict[str, _Name], msgspec.Meta(min_length=1)] = ""
     tokens: _Tokens = 2000
     #: None: ``run.max_call_tokens``.
     max_tokens: _Tokens | None = None
@@ -85,6 +86,8 @@ class AppTable(msgspec.Struct, forbid_unknown_fields=True):
     clues: bool = False
     parameters: dict[str, Any] = {}
     breaker: BreakerTable | None = None
+    #: Nothing is missing while its variables are not set; it only cannot be called.
+    optional: bool = False
 
 
 class EventTable(msgspec.Struct, forbid_unknown_fields=True):
@@ -166,6 +169,7 @@ def app_of(
 ) -> App:
     """An application, with what it lacks in this environment."""
     titles = given.title if isinstance(given.title, dict) else {}
+    prompts = given.prompt if isinstance(given.prompt, dict) else {}
     endpoint = _endpoint(key, given) if given.provider == "openai" else None
     if endpoint is None:
         _check_dashscope(key, given)
@@ -173,14 +177,16 @@ def app_of(
     return App(
         key=key,
         app_type=given.type,
-        title=titles.get(language) or next(iter(titles.values()), None) or str(given.title or key),
+        title=_in(language, titles) or str(given.title or key),
         titles=titles,
         app_id=_app_id(key, given, environ),
         rate=rates[given.rate],
         cache=given.cache.rule() if given.cache else None,
         target=given.cache.target if given.cache else "member",
         inputs=given.inputs,
-        prompt=given.prompt,
+        prompt=_in(language, prompts) or str(given.prompt),
+        prompts=prompts,
+        is_optional=given.optional,
         expected_tokens=given.tokens,
         max_tokens=given.max_tokens or max_tokens,
         context_tokens=given.context_tokens,
@@ -194,6 +200,10 @@ def app_of(
         variables=variables,
         missing=tuple(name for name in variables if not environ.get(name, "").strip()),
     )
+
+
+def _in(language: str, texts: Mapping[str, str]) -> str | None:
+    return texts.get(language) or next(iter(texts.values()), None)
 
 
 def _variables(given: AppTable, endpoint: Endpoint | None) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from agenttrace.run.results.trace_log import TraceLog
 from agenttrace.run.states import RunStatus
 from agenttrace.run.upstream.calls import CallRequest
 from agenttrace.run.upstream.client import AppStream, UpstreamClient
-from agenttrace.run.upstream.wire import AppAnswer, RequestOptions
+from agenttrace.run.upstream.wire import AppAnswer, RequestOptions, object_or_text
 
 __all__ = ["CANCELLED", "HUNG_UP", "EffectError", "GuardedClient", "GuardedStream"]
 
@@ -50,9 +50,16 @@ class GuardedClient:
         self._trace = trace
 
     async def call(
-        self, request: CallRequest, *, writes: Writes | None = None, **options: Unpack[RequestOptions]
+        self,
+        request: CallRequest,
+        *,
+        parse: bool = True,
+        writes: Writes | None = None,
+        **options: Unpack[RequestOptions],
     ) -> tuple[AppAnswer, Data, int]:
-        """One answer that is a JSON object; ``writes`` gives what is written in the statement that settles it.
+        """One answer; ``writes`` gives what is written in the statement that settles it.
+
+        It is a JSON object, or is asked for again; unless ``parse`` is false: then any text is an answer.
 
         Raises what refuses the call, or how it failed; ``EffectError`` when only the writing failed; ``StepDoneError``
         when another worker had finished the step meanwhile.
@@ -63,9 +70,12 @@ class GuardedClient:
             answer, data = await self._client.complete(
                 request.app_id,
                 request.prompt,
+                parse=parse,
                 gate=self._breaker.gate(request.key, self._admissions.admit_again),
                 **options,
             )
+            if data is None:
+                data = object_or_text(answer.text)
         except DashScopeError as error:
             await settlement.write(settlement.failed(error))
             raise

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection
 
-from agenttrace.run.catalog.catalog import AppCatalog
+from agenttrace.run.catalog.catalog import AppCatalog, Chain
 from agenttrace.run.guards.admission import JobCancelledError, StepSupersededError
 from agenttrace.run.guards.guarded import GuardedClient
 from agenttrace.run.jobs.chain import ChainReport, ChainRun, Tools
-from agenttrace.run.jobs.jobs import Jobs, TriggerEvent, TriggerJob
+from agenttrace.run.jobs.jobs import ChainOrder, Jobs, TriggerEvent, TriggerJob
 from agenttrace.run.jobs.queue import JobQueue, JobUnfinishedError
 from agenttrace.run.postgres.pool import AWAY, Clock, Database, DatabaseService
 from agenttrace.run.results.cache import AICacheService
 from agenttrace.run.results.clues import RetentionClues
 from agenttrace.run.results.run_log import AIRunLogService
 from agenttrace.run.results.trace_log import TraceLog
-from agenttrace.run.states import JobStatus
+from agenttrace.run.states import JobStatus, RunStatus
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class AIDispatcher(DatabaseService):
 
     async def handle_trigger(self, event: TriggerEvent) -> Accepted:
         """Write the job and queue it for a worker, or write that it is a duplicate. Raises UnknownEventError."""
-        chain = self.catalog.chain(event.event_type, event.payload).text
+        chain = self._chain(event).text
         try:
             return await self.database.patiently(lambda: self._accept_once(event, chain), ACCEPT_PATIENCE)
         except _CommitUnknownError as unknown:
@@ -111,7 +111,7 @@ class AIDispatcher(DatabaseService):
 
     async def accept_in(self, connection: AsyncConnection[Any], event: TriggerEvent) -> Accepted:
         """The same as a part of the caller's transaction."""
-        chain = self.catalog.chain(event.event_type, event.payload).text
+        chain = self._chain(event).text
         return await self._write(connection, event, chain)
 
     async def _write(self, connection: AsyncConnection[Any], event: TriggerEvent, chain: str) -> Accepted:
@@ -137,8 +137,41 @@ class AIDispatcher(DatabaseService):
             payload=job.payload,
             is_forced=True,
             rerun_of=job.id,
+            apps=None if job.apps is None else tuple(job.apps),
         )
         return await self.handle_trigger(event)
+
+    def _chain(self, event: TriggerEvent | TriggerJob) -> Chain:
+        return self.catalog.chain(event.event_type, event.payload, event.apps)
+
+    # ── chains that rules order ──
+
+    async def order(self, order: ChainOrder) -> int:
+        """Queue a chain; the number of its job, which is the same for every order with one key.
+
+        Where that job is over, its applications are called that have not succeeded in it. Raises UnknownEventError.
+        """
+        chain = self.catalog.chain_of(order.apps).text
+        return await self.database.patiently(lambda: self._order_once(order, chain), ACCEPT_PATIENCE)
+
+    async def _order_once(self, order: ChainOrder, chain: str) -> int:
+        async with self.database.transaction() as connection:
+            job_id = await self.jobs.order(connection, order, chain, self.now())
+            if job_id is not None:
+                await self._queue.defer(connection, job_id)
+                return job_id
+        found = await self.jobs.by_key(order.key)
+        assert found is not None
+        if not found.is_over or not await self._missing_steps(found.id, order.apps):
+            return found.id
+        async with self.database.transaction() as connection:
+            if await self.jobs.continue_order(connection, found.id, order.apps, chain):
+                await self._queue.defer(connection, found.id)
+        return found.id
+
+    async def _missing_steps(self, job_id: int, apps: Sequence[str]) -> bool:
+        done = {row["step"] for row in await self.jobs.calls(job_id) if row["status"] == RunStatus.SUCCESS}
+        return not done.issuperset(apps)
 
     # ── running ──
 
@@ -196,7 +229,7 @@ class AIDispatcher(DatabaseService):
         finished = await self._run_logs.finished_steps(job.id) if job.claim > 1 else {}
         run = ChainRun(
             job,
-            self.catalog.chain(job.event_type, job.payload),
+            self._chain(job),
             self._tools,
             finished=finished,
             concurrency=self._step_concurrency,
@@ -208,20 +241,25 @@ class AIDispatcher(DatabaseService):
     # ── the trace ──
 
     async def _trace_beginning(self, job: TriggerJob) -> None:
-        facts = {"site_id": job.site_id, "member_id": job.member_id, "payload": job.payload}
-        about = json.dumps(facts, ensure_ascii=False, sort_keys=True)
         self._trace.job_begin(
             job.session_id,
             site_id=job.site_id,
-            event_type=job.event_type,
+            event_type=job.event_type if job.apps is None else f"{job.event_type} {(job.payload or {}).get('rule')}",
             chain=job.app_chain or "",
-            prompt=f"{job.event_type} {about}",
+            prompt=f"{job.event_type} {json.dumps(_about(job), ensure_ascii=False, sort_keys=True)}",
         )
         if job.claim > 1:
             # Lines that an earlier worker may have died before writing.
             whose = {"site_id": job.site_id, "session_id": job.session_id, "trigger_job_id": job.id}
             for row in await self.database.patiently(lambda: self.jobs.calls(job.id)):
                 self._trace.write_again(row | whose)
+
+
+def _about(job: TriggerJob) -> dict[str, Any]:
+    if job.apps is None:
+        return {"site_id": job.site_id, "member_id": job.member_id, "payload": job.payload}
+    # The text is in the prompt of each call.
+    return {name: value for name, value in (job.payload or {}).items() if name != "text"}
 
 
 #: The dispatcher of this process, for :func:`fire_event`.

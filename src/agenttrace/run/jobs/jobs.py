@@ -12,23 +12,46 @@ from psycopg import AsyncConnection
 from agenttrace.run.postgres.pool import Database
 from agenttrace.run.results.storable import storable_json, storable_text
 from agenttrace.run.states import JobStatus, TriggerType
+from agenttrace.run.upstream.calls import RULE_SESSION
 
 _COLUMNS = """id, site_id, event_type, connector_type, member_id, payload, status, is_forced, app_chain, started_at,
-    finished_at, error_message, created_at, event_date, claim, rerun_of, cancel_requested, schedule"""
+    finished_at, error_message, created_at, event_date, claim, rerun_of, cancel_requested, schedule, idempotency_key,
+    apps"""
+
+#: What the rows of chains that rules order have instead of an event and a store.
+RULE_EVENT, NO_SITE = "rule", 0
 
 _NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
 
 #: A row that is skipped as a duplicate is over at once, and its ``error`` says why.
 _INSERT = """
 INSERT INTO biz.ai_trigger_jobs (site_id, event_type, connector_type, member_id, payload, is_forced, app_chain,
-                                 rerun_of, schedule, created_at, event_date, status, finished_at, error_message)
+                                 rerun_of, schedule, apps, created_at, event_date, status, finished_at, error_message)
     SELECT %(site_id)s, %(event_type)s, %(connector_type)s, %(member_id)s, %(payload)s, %(is_forced)s, %(app_chain)s,
-           %(rerun_of)s, %(schedule)s, t.now, (t.now AT TIME ZONE %(zone)s)::date, %(status)s::text,
+           %(rerun_of)s, %(schedule)s, %(apps)s::text[], t.now, (t.now AT TIME ZONE %(zone)s)::date, %(status)s::text,
            CASE %(status)s::text WHEN 'skipped_duplicate' THEN t.now END, %(error)s
         FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS now) AS t
     ON CONFLICT (event_type, member_id, site_id, event_date) WHERE NOT is_forced AND status <> 'skipped_duplicate'
         DO NOTHING
     RETURNING id
+"""
+
+_ORDER = """
+INSERT INTO biz.ai_trigger_jobs (site_id, event_type, connector_type, payload, is_forced, app_chain, idempotency_key,
+                                 apps, created_at, event_date)
+    SELECT %(site_id)s, %(event_type)s, NULL, %(payload)s, true, %(app_chain)s, %(key)s, %(apps)s::text[], t.now,
+           (t.now AT TIME ZONE %(zone)s)::date
+        FROM (SELECT coalesce(%(now)s, clock_timestamp()) AS now) AS t
+    ON CONFLICT (idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+    RETURNING id
+"""
+
+# What has succeeded of it is not called again.
+_CONTINUE = """
+UPDATE biz.ai_trigger_jobs
+    SET status = 'pending', finished_at = NULL, error_message = NULL, cancel_requested = false, apps = %(apps)s::text[],
+        app_chain = %(app_chain)s
+    WHERE id = %(id)s AND status NOT IN ('pending', 'running')
 """
 
 _DUPLICATE = """
@@ -96,6 +119,19 @@ class TriggerEvent:
     rerun_of: int | None = None
     #: The schedule that it comes from; None: another program reported it.
     schedule: str | None = None
+    #: The applications that it calls one after another; None: those that the catalog has for the event.
+    apps: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainOrder:
+    """A chain of applications on a text, ordered by a rule."""
+
+    #: Orders the chain once: the second order with this key gets the job of the first.
+    key: str
+    apps: tuple[str, ...]
+    #: ``text`` and ``language``, and the facts about the text; see ``chain.compose_ordered``.
+    payload: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,10 +157,21 @@ class TriggerJob:
     cancel_requested: bool
     #: The schedule that it is from.
     schedule: str | None = None
+    #: Of a chain that a rule ordered.
+    idempotency_key: str | None = None
+    #: The applications that it calls one after another; None: those that the catalog has for the event.
+    apps: list[str] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no worker has it, or will have it."""
+        return self.status not in (JobStatus.PENDING, JobStatus.RUNNING)
 
     @property
     def trigger_type(self) -> TriggerType:
         """What caused its calls, for the run log."""
+        if self.idempotency_key is not None:
+            return TriggerType.EVENT
         if self.schedule is not None:
             return TriggerType.SCHEDULED
         return TriggerType.FORCED if self.is_forced else TriggerType.EVENT
@@ -132,7 +179,8 @@ class TriggerJob:
     @property
     def session_id(self) -> str:
         """The session of its trace; with the time, because another database counts its jobs from 1, too."""
-        return f"job_{self.id}_{int(self.created_at.timestamp())}"
+        # By their beginning rules know the sessions that rules have caused, and do not fire for them.
+        return f"{'job_' if self.apps is None else RULE_SESSION}{self.id}_{int(self.created_at.timestamp())}"
 
     @property
     def coach_id(self) -> object:
@@ -200,6 +248,34 @@ class Jobs:
         number = await _number(connection, _INSERT, params)
         assert number is not None
         return number, first
+
+    async def order(
+        self, connection: AsyncConnection[Any], order: ChainOrder, chain: str, now: datetime | None
+    ) -> int | None:
+        """The job of an order; None if there is one with its key already."""
+        params = {
+            "site_id": NO_SITE,
+            "event_type": RULE_EVENT,
+            "payload": storable_json(dict(order.payload)),
+            "app_chain": chain,
+            "key": order.key,
+            "apps": list(order.apps),
+            "now": now,
+            "zone": self._zone,
+        }
+        return await _number(connection, _ORDER, params)
+
+    async def continue_order(
+        self, connection: AsyncConnection[Any], job_id: int, apps: Sequence[str], chain: str
+    ) -> bool:
+        """Let an ordered job that is over run again; False if another process has done it."""
+        params = {"id": job_id, "apps": list(apps), "app_chain": chain}
+        return bool((await connection.execute(_CONTINUE.encode(), params)).rowcount)
+
+    async def by_key(self, key: str) -> TriggerJob | None:
+        """The job that was ordered with this key."""
+        row = await self.database.one(f"SELECT {_COLUMNS} FROM biz.ai_trigger_jobs WHERE idempotency_key = %s", [key])
+        return None if row is None else _job(row)
 
     async def claim(self, connection: AsyncConnection[Any], job_id: int) -> TriggerJob | None:
         """Take the job; an earlier worker of it is refused from now on. None if it is over."""
@@ -283,6 +359,7 @@ class Jobs:
             "app_chain": chain,
             "rerun_of": event.rerun_of,
             "schedule": event.schedule,
+            "apps": None if event.apps is None else list(event.apps),
             "status": JobStatus.PENDING,
             "error": None,
             "now": now,

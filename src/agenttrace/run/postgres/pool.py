@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 #: The schema of our tables, and that of Procrastinate's, which are apart: a database may be shared with other programs.
 SCHEMA, QUEUE_SCHEMA = "biz", "agenttrace_queue"
 #: The newest revision; ``migrate`` looks no further when the database has it.
-HEAD = "0007"
+HEAD = "0008"
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK = 0x61674D69  # the number of our lock: the migrating process holds it
 #: Seconds that a transaction waits for its process. One that is frozen, or whose machine is gone, would keep its locks

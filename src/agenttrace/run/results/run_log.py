@@ -24,7 +24,7 @@ from agenttrace.run.postgres.sql_call import SqlCall, joined, pass_results, valu
 from agenttrace.run.results.storable import storable_text
 from agenttrace.run.states import RunStatus
 from agenttrace.run.upstream.calls import PROMPT_LIMIT, CallOutcome, CallRequest
-from agenttrace.run.upstream.wire import parse_json_object
+from agenttrace.run.upstream.wire import object_or_text
 
 #: All but the texts of a call.
 _COLUMNS = """id, site_id, app_type, trigger_type, member_id, tokens_used, latency_ms, status, error_message,
@@ -234,7 +234,7 @@ class AIRunLogService(DatabaseService):
     async def finished_steps(self, job_id: int) -> dict[str, dict[str, Any]]:
         """The results of a job's steps that have succeeded."""
         sql = "SELECT step, response_text FROM biz.ai_run_logs WHERE trigger_job_id = %s AND status = 'success'"
-        return {step: parse_json_object(text) for step, text in await self.database.all(sql, [job_id]) if step}
+        return {step: object_or_text(text) for step, text in await self.database.all(sql, [job_id]) if step}
 
     async def get(self, log_id: int) -> Row | None:
         """One row with everything."""

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from agenttrace.run.results.storable import storable_text
-from agenttrace.run.upstream.calls import CallOutcome, CallRequest, RateRule
+from agenttrace.run.upstream.calls import PROMPT_LIMIT, RULE_SESSION, CallOutcome, CallRequest, RateRule
 
 logger = logging.getLogger(__name__)
 
@@ -168,13 +168,17 @@ class _Place:
 
 
 def _session(site_id: int) -> Line:
-    return {"type": "session.begin", "id": "session", "project": f"site {site_id}"}
+    # What rules order is for no site.
+    return {"type": "session.begin", "id": "session", "project": f"site {site_id}" if site_id else "rules"}
 
 
 def _begin(request: CallRequest, place: _Place) -> list[Line]:
     step = place.line("step.begin", name=request.step or request.app_type)
     if request.job_id is not None:
-        return [step, place.line("note", kind=request.app_type, text=request.prompt)]
+        # A rule's prompt has the text of a session, which is recorded already, and would be found twice.
+        is_copy = (request.session_id or "").startswith(RULE_SESSION)
+        text = request.prompt[:PROMPT_LIMIT] if is_copy else request.prompt
+        return [step, place.line("note", kind=request.app_type, text=text)]
     turn = {"type": "turn.begin", "id": place.id, "turn": place.turn, "prompt": request.prompt}
     return [_session(request.site_id), turn, step, place.line("note", kind=request.app_type)]
 

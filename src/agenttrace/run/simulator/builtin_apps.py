@@ -1,7 +1,8 @@
-"""The eight applications of the simulator: their ids, the environment that leads to them, and their answers.
+"""The applications of the simulator: their ids, the environment that leads to them, and their answers.
 
 Answers are those of a billiards store, generated from the seed, the application and the prompt; a name or a time
-dimension in the prompt or in ``biz_params`` is used. The same question gets the same answer.
+dimension in the prompt or in ``biz_params`` is used. The same question gets the same answer. Answers about recorded
+sessions are in ``session_apps``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 
 from agenttrace.run.simulator.calls import AppRequest, Message, object_of
+from agenttrace.run.simulator.session_apps import session_answer
 
 #: The name of an application in the catalog, and its id in the simulator.
 BUILTIN_APP_IDS: dict[str, str] = {
@@ -25,6 +27,9 @@ BUILTIN_APP_IDS: dict[str, str] = {
     "app6_note": "sim-app6-note",
     "app7_customer": "sim-app7-customer",
     "app8_consolidate": "sim-app8-consolidate",
+    "session_summary": "sim-session-summary",
+    "session_review": "sim-session-review",
+    "session_score": "sim-session-score",
 }
 
 #: Neither gives access to anything: they are the values in the simulator's environment.
@@ -161,7 +166,10 @@ def environment(base_url: str) -> dict[str, str]:
 
 
 def default_answer(app_id: str, wanted: AppRequest, context: Sequence[Message], seed: int) -> str:
-    """The answer of an application; one that is none of the eight chats, in JSON where the request asks for it."""
+    """The answer of an application; an unknown one chats, in JSON where the request asks for it."""
+    about_session = session_answer(wanted.prompt)
+    if about_session is not None:
+        return _formatted(_json(about_session), object_of(wanted.parameters, "response_format"), is_object=True)
     hints = wanted.prompt
     if wanted.biz_params:
         hints += msgspec.json.encode(wanted.biz_params).decode()

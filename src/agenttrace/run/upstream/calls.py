@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 #: What the run log stores of a prompt.
 PROMPT_LIMIT = 2000
+#: How the ids of sessions begin that rules have caused.
+RULE_SESSION = "rule-"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +48,7 @@ class CallRequest:
     member_id: int | None = None
     user_id: str | None = None
     conversation_id: int | None = None
-    #: The session of the trace: ``conv_…`` or ``job_…``.
+    #: The session of the trace: ``conv_…``, ``job_…`` or ``rule-…``.
     session_id: str | None = None
     job_id: int | None = None
     #: The step of the chain, such as ``app3`` or ``app2:today``.

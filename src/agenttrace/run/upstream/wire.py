@@ -166,6 +166,14 @@ def parse_json_object(text: str) -> dict[str, Any]:
     raise DashScopeJsonParseError(f"the answer of {len(text)} characters is not a JSON object")
 
 
+def object_or_text(text: str) -> dict[str, Any]:
+    """The object that the text is; of any other text an object that holds it."""
+    try:
+        return parse_json_object(text)
+    except DashScopeJsonParseError:
+        return {"text": text}
+
+
 def parse_retry_after(value: str | None) -> float | None:
     """The seconds of a ``Retry-After`` header, which may also be a date; None when it is missing or makes no sense."""
     if value is None:

@@ -12,6 +12,7 @@ from agenttrace.config import Settings
 from agenttrace.serve.problems import ProblemError
 from agenttrace.views import cursors
 from agenttrace.views.cursors import BIGGEST as BIGGEST
+from agenttrace.views.cursors import Int64 as Int64
 from agenttrace.views.cursors import Natural as Natural
 from agenttrace.views.cursors import to_cursor as to_cursor
 from agenttrace.views.times import moment, parse_when

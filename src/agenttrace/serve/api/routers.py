@@ -9,9 +9,13 @@ from fastapi import APIRouter, Response
 from agenttrace.run.availability import is_installed
 from agenttrace.serve.api.live.hub import live_router
 from agenttrace.serve.api.live.overview import overview_router
+from agenttrace.serve.api.rules.firings import firings_router
+from agenttrace.serve.api.rules.rules import rules_router
 from agenttrace.serve.api.runs.run_state import engine_of
+from agenttrace.serve.api.sessions.annotations import annotations_router
 from agenttrace.serve.api.sessions.downloads import downloads_router
 from agenttrace.serve.api.sessions.events import events_router
+from agenttrace.serve.api.sessions.limits import limits_router
 from agenttrace.serve.api.sessions.outcomes import outcomes_router
 from agenttrace.serve.api.sessions.requests import requests_router
 from agenttrace.serve.api.sessions.search import search_router
@@ -32,6 +36,7 @@ _RECORDED: tuple[Router, ...] = (
     overview_router,
     sessions_router,
     session_router,
+    annotations_router,
     outcomes_router,
     timeline_router,
     requests_router,
@@ -42,9 +47,10 @@ _RECORDED: tuple[Router, ...] = (
     search_router,
     live_router,
     usage_router,
+    limits_router,
     files_router,
 )
-_SETTINGS: tuple[Router, ...] = (exports_router, settings_router)
+_SETTINGS: tuple[Router, ...] = (firings_router, rules_router, exports_router, settings_router)
 _RUN_PATHS = ("jobs", "runs", "guards", "cache", "catalog", "chat")
 
 

@@ -74,11 +74,13 @@ class TraceReader:
                 store.close()
 
 
-async def change_store(settings: Settings, change: Callable[[SqliteStore], T], *, empty: Callable[[], T]) -> T:
-    """The result of a change; ``empty()`` where there is no store yet, 503 where it cannot be written."""
+async def change_store(
+    settings: Settings, change: Callable[[SqliteStore], T], *, empty: Callable[[], T] | None = None
+) -> T:
+    """The result of a change; where there is no store yet ``empty()``, or one is made. 503: it cannot be written."""
 
     def run() -> T:
-        if not store_path(settings.home).exists():
+        if empty is not None and not store_path(settings.home).exists():
             return empty()
         try:
             with open_store(settings, read_only=False) as store:

@@ -18,9 +18,11 @@ import msgspec
 from agenttrace.serve.api.shapes import (
     exports,
     figures,
+    limits,
     live,
     overview,
     recording,
+    rules,
     runs,
     search,
     sessions,
@@ -29,6 +31,7 @@ from agenttrace.serve.api.shapes import (
     usage,
 )
 from agenttrace.views import outcomes, requests, usage_outcomes
+from agenttrace.views import rules as rule_views
 
 _HEAD = "// Made by `make web-types` from src/agenttrace/serve/api/shapes/ and views/; not to be edited.\n"
 _PLAIN: dict[Any, str] = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
@@ -41,8 +44,11 @@ _AREAS = (
     search,
     usage_outcomes,
     usage,
+    limits,
     recording,
     runs,
+    rule_views,
+    rules,
     exports,
     overview,
     settings,

@@ -45,8 +45,12 @@ _STATEMENTS = (
     """,
     "DELETE FROM spans WHERE session_id = :part",
     "DELETE FROM streams WHERE session_id = :part",
+    "UPDATE annotations SET session_id = :whole, revision = :revision WHERE session_id = :part",
     "UPDATE OR REPLACE pruned SET session_id = :whole WHERE session_id = :part",
     "UPDATE OR REPLACE export_touched SET session_id = :whole WHERE session_id = :part",
+    "UPDATE OR REPLACE rule_sessions SET session_id = :whole WHERE session_id = :part",
+    "UPDATE rule_events SET session_id = :whole WHERE session_id = :part",
+    "UPDATE rule_firings SET session_id = :whole WHERE session_id = :part",
 )
 
 

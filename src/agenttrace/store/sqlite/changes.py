@@ -15,6 +15,7 @@ import msgspec
 from agenttrace.model import USAGE_FIELDS, Session, Usage
 from agenttrace.store.line_cache import LineCache
 from agenttrace.store.rows import (
+    AnnotationRow,
     Changes,
     ChangesCursor,
     EventRow,
@@ -28,6 +29,7 @@ from agenttrace.store.rows import (
     StoredSpan,
     TotalRow,
 )
+from agenttrace.store.sqlite.annotations import ANNOTATION_ROWS
 from agenttrace.store.sqlite.blocks import StoredBlocks
 from agenttrace.store.sqlite.events import last_event
 from agenttrace.store.sqlite.revisions import last_revision
@@ -139,6 +141,12 @@ def _responses(read: _Round, place: RowPlace) -> Placed:
         yield counted, (response.hex(),)
 
 
+def _annotations(read: _Round, place: RowPlace) -> Placed:
+    after = bytes.fromhex(str(place[0])) if place else b""
+    for row in read.rows(ANNOTATION_ROWS, "annotation_id", after):
+        yield AnnotationRow(*row), (row[0].hex(),)
+
+
 def _events(read: _Round, place: RowPlace) -> Placed:
     blocks = StoredBlocks(LineCache(_CACHED_BYTES), read.connection)
     after = int(place[0]) if place else read.since_event
@@ -161,6 +169,7 @@ _READERS: dict[str, Callable[[_Round, RowPlace], Placed]] = {
     "total": _totals,
     "span": _spans,
     "response": _responses,
+    "annotation": _annotations,
     "event": _events,
 }
 
@@ -197,6 +206,8 @@ def _size(row: Row) -> int:
     """About how many bytes a row takes, where that may be many."""
     if isinstance(row, EventRow):
         return len(row.raw)
+    if isinstance(row, AnnotationRow):
+        return len(row.text)
     return len(row.attributes or "") if isinstance(row, StoredSpan) else 0
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from agenttrace.store.exports import RETRYABLE, STATES, Listed, ListedSpan, QueuedSpan, Sent, SpanKey, State
 from agenttrace.store.sqlite.database import marks, portions, transaction
+from agenttrace.store.sqlite.rule_events import note_refused
 from agenttrace.store.sqlite.sessions import sessions_by_number
 
 _ENQUEUE = """
@@ -115,6 +116,8 @@ class ExportLedger:
             for part in portions(numbers):
                 query = _MARK.format(marks=marks(part))
                 self._connection.execute(query, (state, now, answer, *part))
+                if state == "refused":
+                    note_refused(self._connection, part)
 
     def mark_late(self, destination: int, spans: Iterable[bytes]) -> None:
         """These have changed after they were sent; inside a transaction of the caller's."""

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from agenttrace.store.exports import Ledgers, Queue, Touched
+from agenttrace.store.exports import Ledgers, Queue, State, Touched
 from agenttrace.store.sqlite.database import transaction
 from agenttrace.store.sqlite.destinations import Destinations
+from agenttrace.store.sqlite.export_annotations import ExportedAnnotations
 from agenttrace.store.sqlite.export_ledger import ExportLedger
 
 if TYPE_CHECKING:
@@ -39,11 +40,28 @@ class Exports:
         """Which span was sent where, and what became of it."""
         return ExportLedger(self._connection)
 
+    @cached_property
+    def annotations(self) -> ExportedAnnotations:
+        """Which annotation was sent where."""
+        return ExportedAnnotations(self._connection)
+
     def ledgers(self) -> Ledgers:
         """Count everything that was sent and is to be sent."""
         rows = self.destinations.rows()
         oldest = {row.destination_id: self.ledger.oldest(row.destination_id) for row in rows}
-        return Ledgers(rows, self.ledger.counts(), self.ledger.late(), oldest)
+        annotations = self.annotations.counts()
+        refusals = {
+            number: self.annotations.refused(number, 1)[0][1]
+            for number, states in annotations.items()
+            if states.get("refused")
+        }
+        return Ledgers(rows, self.ledger.counts(), self.ledger.late(), oldest, annotations, refusals)
+
+    def retry(self, destination: int, states: Sequence[State]) -> int:
+        """Queue refused or unknown spans again, how many; with the refused ones, refused annotations too."""
+        if "refused" in states:
+            self.annotations.retry(destination)
+        return self.ledger.retry(destination, states)
 
     # -- sealing ----------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ import zstandard
 from agenttrace.model import USAGE_FIELDS
 from agenttrace.store.batch import BLOCK_BITS, COMPRESSION_LEVEL
 from agenttrace.store.rows import (
+    AnnotationRow,
     EventRow,
     FileOfLines,
     LinkRow,
@@ -29,6 +30,7 @@ from agenttrace.store.rows import (
     StoredSpan,
     TotalRow,
 )
+from agenttrace.store.sqlite import annotations as annotation_rows
 from agenttrace.store.sqlite import ledger
 from agenttrace.store.sqlite.database import transaction
 from agenttrace.store.sqlite.events import last_event
@@ -83,6 +85,7 @@ def merge(connection: sqlite3.Connection, rows: Iterable[Row], *, day_of: Callab
         ledger.merge(connection, filter(removed.allows_response, responses), gone, day_of=day_of)
         _merge_events(connection, list(filter(removed.allows_event, kinds[EventRow])))
         _merge_spans(connection, list(filter(removed.allows_span, spans)))
+        annotation_rows.merge(connection, kinds[AnnotationRow])
 
 
 def _newest(rows: Iterable[Revised], key: Callable[[Revised], Hashable]) -> list[Revised]:

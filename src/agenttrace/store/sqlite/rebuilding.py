@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agenttrace.store.batch import BLOCK_BITS, FileRow
+from agenttrace.store.sqlite import annotations as annotation_rows
 from agenttrace.store.sqlite import ledger
 from agenttrace.store.sqlite.database import transaction
 from agenttrace.store.sqlite.files import write_files
 from agenttrace.store.sqlite.salvage import Damaged, Salvaged
 from agenttrace.store.sqlite.store import SqliteStore
 
-#: Tables of exports, which only the exporter understands; they are copied whole.
-_EXPORTS = "export_"
+#: Tables that logs cannot give again, and whose rows are copied whole: of exports, of rules, of what people wrote.
+_COPIED = ("export_", "rule_", "annotations", "provider_limits")
 #: What a session's row counts, and counts anew when its lines come back.
 _COUNTED = ("turns", "steps", "tools", "errors", "events")
 #: Written by what has to be done anew.
@@ -124,7 +125,7 @@ class Rebuilding:
         """
         with transaction(self._connection):
             write_files(self._connection, files)
-            self._copy_exports()
+            self._copy_whole()
             self._copy("meta", leave=lambda row: row["key"] in _STALE_META)
             self._copy("quarantine", leave=lambda row: will_be_found(_quarantined(row)))
             pruned = self._copy("pruned")
@@ -149,13 +150,15 @@ class Rebuilding:
             )
             self._copy_cost("incomplete", sessions)
 
-    def _copy_exports(self) -> None:
-        """What was acknowledged must never be sent again; what is lost here, the exporter has in its files."""
-        for table, statements in self._old.tables(_EXPORTS).items():
-            for statement in statements:
-                with suppress(sqlite3.OperationalError):  # this version creates it by itself
-                    self._connection.execute(statement)
-            self._copy(table, leave=_is_no_export)
+    def _copy_whole(self) -> None:
+        """What was acknowledged or fired must never be so again; what is lost here, the journals have too."""
+        for prefix in _COPIED:
+            for table, statements in self._old.tables(prefix).items():
+                for statement in statements:
+                    with suppress(sqlite3.OperationalError):  # this version creates it by itself
+                        self._connection.execute(statement)
+                self._copy(table, leave=_is_another_row)
+        annotation_rows.reindex(self._connection)
 
     def _copy_cost(self, what: str, sessions: set[int]) -> None:
         """The ledger's entries of these sessions, which have seen every line, and rows to list them under."""
@@ -220,8 +223,8 @@ def _quarantined(row: dict[str, Any]) -> QuarantinedLine:
     return QuarantinedLine(*(row[name] for name in QuarantinedLine._fields))
 
 
-def _is_no_export(row: dict[str, Any]) -> bool:
-    """Whether a row that was read as one of the ledger's is something else: under a new first page, tables that came
+def _is_another_row(row: dict[str, Any]) -> bool:
+    """Whether a row that was read as one of this table is something else: under a new first page, tables that came
     with a later version are not always where they seem to be."""
-    sizes = {"span_id": 8, "trace_id": 16}
-    return any(len(row[name]) != size for name, size in sizes.items() if name in row)
+    sizes = {"span_id": 8, "trace_id": 16, "annotation_id": 16, "event_key": 16, "once_key": 16}
+    return any(len(row[name]) != size for name, size in sizes.items() if row.get(name) is not None)

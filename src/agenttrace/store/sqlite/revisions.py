@@ -8,7 +8,10 @@ from collections.abc import Iterable
 
 from agenttrace.store.rows import RemovedKind
 
-_LAST = "SELECT coalesce(max(revision), 0) FROM sessions"
+#: Every change revises its session, except that of an annotation.
+_LAST = """
+SELECT max((SELECT coalesce(max(revision), 0) FROM sessions), (SELECT coalesce(max(revision), 0) FROM annotations))
+"""
 _REVISE = "UPDATE sessions SET revision = ? WHERE id = ?"
 _NOTE = """
 INSERT OR REPLACE INTO removed (kind, session_id, key, revision, last_event)

@@ -11,14 +11,16 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.schema import PAGE_SIZE
+from agenttrace.store.sqlite.schema import MIGRATIONS, PAGE_SIZE
 
 _HEADER = 100
+#: The type of a page that holds rows itself.
+_LEAF = 0x0D
 _NEEDED = {"raw_blocks", "file_offsets"}
 
 
@@ -167,9 +169,10 @@ def _open_somehow(path: Path, scratch: Path) -> tuple[sqlite3.Connection | None,
     connection = _try(path)
     if connection is not None:
         return connection, "as it is"
-    first_page = _first_page(scratch)
-    for how, length in (("with a new header", _HEADER), ("with a new first page", PAGE_SIZE)):
-        connection = _try(_grafted(path, scratch / "copy.db", first_page[:length]))
+    pages = (_first_page(scratch), _smaller_first_page(scratch))
+    beginnings = [("with a new header", pages[0][:_HEADER]), *(("with a new first page", page) for page in pages)]
+    for how, beginning in beginnings:
+        connection = _try(_grafted(path, scratch / "copy.db", beginning))
         if connection is not None:
             return connection, how
     return None, "not at all"
@@ -205,6 +208,27 @@ def _first_page(scratch: Path) -> bytes:
     connect(path).close()
     with path.open("rb") as file:
         return file.read(PAGE_SIZE)
+
+
+def _smaller_first_page(scratch: Path) -> bytes:
+    """The first page of a store with as many tables as it names by itself.
+
+    With more tables it names the pages that do, and a store that an earlier version created has these elsewhere.
+    """
+    path = scratch / "smaller.db"
+    page = b""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        for script in MIGRATIONS:
+            connection.executescript(script)
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            with path.open("rb") as file:
+                found = file.read(PAGE_SIZE)
+            if found[_HEADER] != _LEAF:
+                break
+            page = found
+    return page
 
 
 def _grafted(path: Path, copy: Path, beginning: bytes) -> Path:

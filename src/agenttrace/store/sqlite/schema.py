@@ -447,4 +447,172 @@ MIGRATIONS: tuple[str, ...] = (
         shares        TEXT NOT NULL
     );
     """,
+    """
+    -- Notes, scores, labels and stars beside sessions: see store/sqlite/annotations.py.
+    CREATE TABLE annotations (
+        annotation_id BLOB PRIMARY KEY,
+        session_id    INTEGER NOT NULL,
+        -- The turn or span that it is about, where it is not the session.
+        span_id       BLOB,
+        -- note, score, label or star
+        kind          TEXT NOT NULL,
+        -- The name of a score, the label itself.
+        name          TEXT NOT NULL,
+        -- Of a score.
+        value         REAL,
+        text          TEXT NOT NULL,
+        -- person, program or rule, and its name.
+        source        TEXT NOT NULL,
+        author        TEXT NOT NULL,
+        created_at    REAL NOT NULL,
+        changed_at    REAL NOT NULL,
+        -- Removed ones stay, so that copies of the store remove them too.
+        removed_at    REAL,
+        revision      INTEGER NOT NULL,
+        -- Its row in annotation_search; NULL where there is nothing to find.
+        search_no     INTEGER
+    ) WITHOUT ROWID;
+    CREATE INDEX idx_annotations_session ON annotations(session_id);
+    CREATE INDEX idx_annotations_revision ON annotations(revision);
+    CREATE INDEX idx_annotations_name ON annotations(kind, name) WHERE removed_at IS NULL;
+    CREATE INDEX idx_annotations_search ON annotations(search_no) WHERE search_no IS NOT NULL;
+    -- Names and texts for full text search.
+    CREATE VIRTUAL TABLE annotation_search USING fts5(
+        text, tokenize = "unicode61 remove_diacritics 2"
+    );
+    -- Which scores and notes were sent where: see store/sqlite/export_annotations.py.
+    CREATE TABLE export_annotations (
+        destination_id INTEGER NOT NULL,
+        annotation_id  BLOB NOT NULL,
+        -- The revision that was sent last, or is being sent.
+        revision       INTEGER NOT NULL,
+        -- sending, acknowledged or refused
+        state          TEXT NOT NULL,
+        at             REAL NOT NULL,
+        reason         TEXT,
+        PRIMARY KEY (destination_id, annotation_id)
+    ) WITHOUT ROWID;
+
+    -- Windows of the providers' own limits, as they were last told: see store/sqlite/provider_limits.py.
+    CREATE TABLE provider_limits (
+        agent          TEXT NOT NULL,
+        -- The name of the window: five_hour, seven_day, primary, secondary.
+        name           TEXT NOT NULL,
+        -- When it ends, microseconds.
+        resets_at      INTEGER NOT NULL,
+        window_minutes INTEGER,
+        used_percent   REAL NOT NULL,
+        -- When that was so, microseconds.
+        at             INTEGER NOT NULL,
+        plan           TEXT,
+        -- log or statusline
+        source         TEXT NOT NULL,
+        PRIMARY KEY (agent, name, resets_at)
+    ) WITHOUT ROWID;
+    -- What was used in the last hours: burn rates and five-hour blocks.
+    CREATE INDEX idx_responses_at ON responses(at);
+
+    -- Rules: see store/sqlite/rules.py. The row of a rule stays when it leaves the settings.
+    CREATE TABLE rule_states (
+        rule     TEXT PRIMARY KEY,
+        -- Microseconds: earlier events do not fire it.
+        since    INTEGER NOT NULL,
+        added_at REAL NOT NULL,
+        -- The kinds of events that are noted for it, separated by blanks; empty while it is off.
+        kinds    TEXT NOT NULL,
+        -- The switch of the user: on, dry or off; NULL: as the settings say.
+        mode     TEXT,
+        paused   TEXT,
+        -- How many firings in a row have failed.
+        failures INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID;
+
+    -- Events that no rule was asked about yet, written in the transaction that records them.
+    CREATE TABLE rule_events (
+        event_no    INTEGER PRIMARY KEY,
+        key         BLOB NOT NULL UNIQUE,
+        kind        TEXT NOT NULL,
+        session_id  INTEGER,
+        span_id     BLOB,
+        turn_index  INTEGER NOT NULL,
+        at          INTEGER NOT NULL,
+        recorded_at REAL NOT NULL,
+        facts       TEXT
+    );
+
+    -- Sessions of which something was recorded, and which may end or get stuck by silence.
+    CREATE TABLE rule_sessions (
+        session_id INTEGER PRIMARY KEY,
+        touched_at REAL NOT NULL
+    );
+
+    -- What each rule decided about an event.
+    CREATE TABLE rule_firings (
+        firing_no  INTEGER PRIMARY KEY,
+        rule       TEXT NOT NULL,
+        event_key  BLOB NOT NULL,
+        once_key   BLOB NOT NULL,
+        kind       TEXT NOT NULL,
+        session_id INTEGER,
+        span_id    BLOB,
+        turn_index INTEGER NOT NULL,
+        at         INTEGER NOT NULL,
+        facts      TEXT,
+        -- settling, held, queued, running, done, failed, collected, dry or skipped
+        state      TEXT NOT NULL,
+        reason     TEXT,
+        due_at     REAL NOT NULL,
+        created_at REAL NOT NULL,
+        fired_at   REAL,
+        -- The day of that, for daily caps.
+        day        TEXT,
+        ended_at   REAL,
+        -- The firing whose message has this one too.
+        message    INTEGER,
+        tokens     INTEGER NOT NULL DEFAULT 0
+    );
+    CREATE UNIQUE INDEX rule_firings_event ON rule_firings(rule, event_key);
+    CREATE UNIQUE INDEX rule_firings_once ON rule_firings(rule, once_key)
+        WHERE state NOT IN ('skipped', 'dry', 'settling');
+    CREATE INDEX rule_firings_due ON rule_firings(due_at) WHERE state IN ('settling', 'held', 'queued', 'running');
+    CREATE INDEX rule_firings_day ON rule_firings(rule, day) WHERE day IS NOT NULL;
+    CREATE INDEX rule_firings_message ON rule_firings(message) WHERE message IS NOT NULL;
+    CREATE INDEX rule_firings_session ON rule_firings(session_id);
+
+    -- The actions of a firing, in order.
+    CREATE TABLE rule_actions (
+        firing_no       INTEGER NOT NULL,
+        place           INTEGER NOT NULL,
+        action          TEXT NOT NULL,
+        idempotency_key TEXT NOT NULL,
+        -- queued, running, done or failed
+        state           TEXT NOT NULL,
+        attempts        INTEGER NOT NULL DEFAULT 0,
+        due_at          REAL NOT NULL,
+        started_at      REAL,
+        ended_at        REAL,
+        answer          TEXT,
+        error           TEXT,
+        tokens          INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (firing_no, place)
+    ) WITHOUT ROWID;
+
+    -- Each attempt of an action: the delivery log.
+    CREATE TABLE rule_attempts (
+        attempt_no INTEGER PRIMARY KEY,
+        firing_no  INTEGER NOT NULL,
+        place      INTEGER NOT NULL,
+        at         REAL NOT NULL,
+        seconds    REAL NOT NULL,
+        outcome    TEXT NOT NULL,
+        detail     TEXT NOT NULL
+    );
+    CREATE INDEX rule_attempts_firing ON rule_attempts(firing_no);
+
+    -- How far something was looked through for rules, such as lines for secrets.
+    CREATE TABLE rule_cursors (
+        name  TEXT PRIMARY KEY,
+        value TEXT NOT NULL
+    ) WITHOUT ROWID;
+    """,
 )

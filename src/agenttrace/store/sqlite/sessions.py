@@ -25,6 +25,14 @@ _HEARD = "coalesce(s.last_at, (SELECT max(processed_at) * 1000000 FROM processed
 _STATE = f"state_now(s.state, {_HEARD}, ?)"
 _TITLE = "coalesce(nullif(s.title, ''), s.first_prompt, '')"
 _CAME = "EXISTS (SELECT 1 FROM outcomes o WHERE o.session_id = s.id AND o.{} > 0)"
+#: Without statistics SQLite would look through all scores of a name for each session.
+_ANNOTATED = (
+    "SELECT {what} FROM annotations a INDEXED BY idx_annotations_session "
+    "WHERE a.session_id = s.id AND a.removed_at IS NULL AND a.kind = '{kind}'"
+)
+_SCORE = (
+    f"{_ANNOTATED.format(what='a.value', kind='score')} AND a.name = ? ORDER BY a.changed_at DESC, a.annotation_id DESC"
+)
 _USED = "u.input_tokens + u.output_tokens + u.cache_read_tokens + u.cache_write_tokens + u.web_searches > 0"
 
 
@@ -33,9 +41,9 @@ class _Conditions:
 
     def __init__(self) -> None:
         self.tests: list[str] = [RECORDED]
-        self.values: list[str | int] = []
+        self.values: list[str | float] = []
 
-    def add(self, test: str, *values: str | int) -> None:
+    def add(self, test: str, *values: str | float) -> None:
         self.tests.append(test)
         self.values += values
 
@@ -71,8 +79,19 @@ def _conditions(wanted: SessionFilter, stale: int) -> _Conditions:
     for word in wanted.words:
         found.add_contained("s.title, s.first_prompt, s.session_id, s.project, s.branch, s.model", word)
     found.add_any(_STATE, wanted.states, stale)
+    _add_marks(found, wanted)
     _add_models(found, sorted(wanted.models))
     return found
+
+
+def _add_marks(found: _Conditions, wanted: SessionFilter) -> None:
+    for label in sorted(wanted.labels):
+        found.add(f"EXISTS ({_ANNOTATED.format(what='1', kind='label')} AND a.name = ?)", label)
+    for kind, wish in (("star", wanted.starred), ("note", wanted.noted)):
+        if wish is not None:
+            found.add(f"{'' if wish else 'NOT '}EXISTS ({_ANNOTATED.format(what='1', kind=kind)})")
+    for test in wanted.scores:
+        found.add(f"({_SCORE} LIMIT 1) {test.comparison} ?", test.name, test.value)
 
 
 def _add_models(found: _Conditions, models: Sequence[str]) -> None:
@@ -164,7 +183,7 @@ def find_sessions(connection: sqlite3.Connection, name: str, *, stale_minutes: f
     """
     number = key_number(name)
     if number is not None:
-        found = sessions_by_number(connection, [_whole(connection, number)], stale_minutes=stale_minutes)
+        found = sessions_by_number(connection, [whole_session(connection, number)], stale_minutes=stale_minutes)
         if found:
             return found
     named = _made(connection, _called(connection, name), stale_before(stale_minutes))
@@ -184,14 +203,14 @@ def _like(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
-def _whole(connection: sqlite3.Connection, number: int) -> int:
+def whole_session(connection: sqlite3.Connection, number: int) -> int:
     """The session itself, or the one that it became part of."""
     row = connection.execute(_JOINED, (number,)).fetchone()
     return number if row is None else int(row[0])
 
 
 def _joined(connection: sqlite3.Connection, session: Session, stale_minutes: float) -> Session:
-    found = sessions_by_number(connection, [_whole(connection, session.id)], stale_minutes=stale_minutes)
+    found = sessions_by_number(connection, [whole_session(connection, session.id)], stale_minutes=stale_minutes)
     return found[0] if found else session
 
 
@@ -232,7 +251,7 @@ def sessions_changed_since(connection: sqlite3.Connection, event: int) -> list[i
 
 
 def session_fingerprints(connection: sqlite3.Connection, numbers: Sequence[int] | None = None) -> dict[int, int]:
-    """A number for each of these sessions, or of all, that differs when its row, usage or outcomes changed."""
+    """A number for each of these sessions, or of all, that differs when something of it changed."""
     found: dict[int, int] = {}
     for row in _stored(connection, f"{_SELECT} WHERE {RECORDED}", "s.id", numbers):
         found[row[0]] = hash(row)
@@ -240,6 +259,10 @@ def session_fingerprints(connection: sqlite3.Connection, numbers: Sequence[int] 
         if row[0] in found:
             found[row[0]] ^= hash(row)
     for row in _stored(connection, f"SELECT {OUTCOME_COLUMNS} FROM outcomes WHERE TRUE", "session_id", numbers):
+        if row[0] in found:
+            found[row[0]] ^= hash(row)
+    annotated = "SELECT session_id, annotation_id, revision FROM annotations WHERE TRUE"
+    for row in _stored(connection, annotated, "session_id", numbers):
         if row[0] in found:
             found[row[0]] ^= hash(row)
     return found

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from agenttrace.model import Session
+from agenttrace.store.annotations import Annotation, Marks
 from agenttrace.store.batch import Batch
 from agenttrace.store.errors import CorruptStoreError, QueryInterruptedError
 from agenttrace.store.line_cache import LineCache
@@ -23,6 +24,8 @@ from agenttrace.store.questions import (
     EventPlace,
     FailedSpan,
     FileSource,
+    ProviderWindow,
+    RecentQuery,
     SearchQuery,
     SessionFilter,
     SessionName,
@@ -33,6 +36,7 @@ from agenttrace.store.questions import (
     SpanRow,
     SpanView,
     StoredOutcomes,
+    TimedUsage,
     UsageQuery,
     UsageRow,
 )
@@ -48,6 +52,7 @@ from agenttrace.store.sqlite import (
     forks,
     merging,
     outcomes,
+    provider_limits,
     search,
     sessions,
     span_rows,
@@ -56,12 +61,15 @@ from agenttrace.store.sqlite import (
     usage,
     writing,
 )
+from agenttrace.store.sqlite import annotations as annotation_rows
+from agenttrace.store.sqlite.annotations import AnnotationTable
 from agenttrace.store.sqlite.database import BUSY_SECONDS, connect
 from agenttrace.store.sqlite.exports import Exports
 from agenttrace.store.sqlite.files import Files
 from agenttrace.store.sqlite.outcomes import OutcomeTable
 from agenttrace.store.sqlite.quarantine import Quarantine
 from agenttrace.store.sqlite.retention import Retention
+from agenttrace.store.sqlite.rules import Rules
 from agenttrace.store.sqlite.search import SearchIndex
 from agenttrace.store.sqlite.status import StoreStatus
 from agenttrace.store.store import Store
@@ -184,6 +192,12 @@ class SqliteStore(Store):
     def usage_by_session(self, numbers: Sequence[int]) -> dict[int, list[UsageRow]]:
         return usage.usage_by_session(self.connection, numbers)
 
+    def recent_usage(self, query: RecentQuery) -> list[TimedUsage]:
+        return usage.recent_usage(self.connection, query)
+
+    def provider_windows(self) -> list[ProviderWindow]:
+        return provider_limits.latest_windows(self.connection)
+
     def models(self) -> list[str]:
         return usage.recorded_models(self.connection)
 
@@ -285,6 +299,34 @@ class SqliteStore(Store):
         """Which sessions were examined for outcomes, and which wait for it."""
         return OutcomeTable(self.connection)
 
+    # -- annotations ------------------------------------------------------------------------------------------
+
+    def annotations(self, numbers: Sequence[int]) -> dict[int, list[Annotation]]:
+        return annotation_rows.annotations_of(self.connection, numbers)
+
+    def annotation(self, annotation_id: bytes) -> Annotation | None:
+        return annotation_rows.annotation_by_id(self.connection, annotation_id)
+
+    def marks(self, numbers: Sequence[int]) -> dict[int, Marks]:
+        return annotation_rows.marks_by_session(self.connection, numbers)
+
+    def labels(self) -> list[tuple[str, int]]:
+        return annotation_rows.labels(self.connection)
+
+    def sessions_annotated_since(self, revision: int) -> list[int]:
+        return annotation_rows.annotated_since(self.connection, revision)
+
+    def annotations_revision(self) -> int:
+        return annotation_rows.last_revision(self.connection)
+
+    def search_annotations(self, query: SearchQuery) -> list[tuple[int, Annotation]]:
+        return annotation_rows.search(self.connection, query)
+
+    @cached_property
+    def annotation_table(self) -> AnnotationTable:
+        """Writes annotations."""
+        return AnnotationTable(self.connection)
+
     # -- search -----------------------------------------------------------------------------------------------
 
     def search(self, query: SearchQuery) -> list[int]:
@@ -383,9 +425,18 @@ class SqliteStore(Store):
         self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @cached_property
+    def rules(self) -> Rules:
+        """Events for rules, what they decided, and the actions of their firings."""
+        return Rules(self.connection)
+
+    @cached_property
     def exports(self) -> Exports:
         """Destinations, and what was sent to them."""
         return Exports(self.connection)
+
+    def commits(self) -> int:
+        """A number that differs after another connection has committed."""
+        return int(self.connection.execute("PRAGMA data_version").fetchone()[0])
 
     def sync_every_commit(self) -> None:
         """From now on what is committed survives a loss of power, too."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agenttrace.model import USAGE_FIELDS, Usage
-from agenttrace.store.questions import UsageGroup, UsageQuery, UsageRow, folded
+from agenttrace.store.questions import RecentQuery, TimedUsage, UsageGroup, UsageQuery, UsageRow, folded
 from agenttrace.store.sqlite.database import marks, portions
 
 _PROJECT = "coalesce(s.project, '')"
@@ -85,6 +85,22 @@ def usage_by_session(connection: sqlite3.Connection, numbers: Sequence[int]) -> 
         for row in rows:
             found.setdefault(row[0], []).append(_usage_row(("", *row[1:])))
     return found
+
+
+def recent_usage(connection: sqlite3.Connection, query: RecentQuery) -> list[TimedUsage]:
+    """The responses from a moment on, in their order."""
+    tests, values = ["u.at >= ?"], list[object]([query.since])
+    for value, wanted in (("s.agent", query.agents), (_PROJECT, query.projects), ("u.model", query.models)):
+        if wanted:
+            tests.append(f"{value} IN {marks(sorted(wanted))}")
+            values += sorted(wanted)
+    tokens = ", ".join(f"u.{name}" for name in USAGE_FIELDS)
+    rows = connection.execute(
+        f"SELECT u.at, CAST(u.session_id AS TEXT), u.model, 1, u.estimated, u.copies, {tokens}, '', u.day, u.variant "
+        f"FROM responses u JOIN sessions s ON s.id = u.session_id WHERE {' AND '.join(tests)} ORDER BY u.at",
+        values,
+    )
+    return [TimedUsage(row[0], _usage_row(row[1:])) for row in rows]
 
 
 def recorded_models(connection: sqlite3.Connection) -> list[str]:

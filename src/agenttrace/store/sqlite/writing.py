@@ -16,7 +16,9 @@ from agenttrace.store.sqlite import ledger, unlogged
 from agenttrace.store.sqlite.absorbing import absorb
 from agenttrace.store.sqlite.database import transaction
 from agenttrace.store.sqlite.files import write_files
+from agenttrace.store.sqlite.provider_limits import write_windows
 from agenttrace.store.sqlite.revisions import next_revision, revise_sessions
+from agenttrace.store.sqlite.rule_events import note_batch
 from agenttrace.store.sqlite.span_rows import NOT_IN_LOG
 from agenttrace.store.sqlite.telemetry import withdraw
 from agenttrace.store.sqlite.totals import INSERT_TOTALS
@@ -112,6 +114,7 @@ def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable
     if claims or any(moved):
         changed = ledger.settle(connection, claims, day_of=day_of, moved=moved, revision=revision)
     many(INSERT_TOTALS, [(*row, revision) for row in batch.totals])
+    write_windows(connection, batch.limits)
     sessions = {session.id for session in batch.sessions}
     if concerned := unlogged.concerned(connection, sessions, changed):
         spans = unlogged.settle(connection, concerned, day_of=day_of, revision=revision)
@@ -119,6 +122,7 @@ def write_rows(connection: sqlite3.Connection, batch: Batch, *, day_of: Callable
         _insert(connection, _UPSERT_SPAN, rows)
         revise_sessions(connection, concerned, revision)
         touch(connection, {(session, span.trace_id) for session, span in spans})
+    note_batch(connection, batch)
     write_files(connection, batch.files)
 
 

@@ -2,7 +2,7 @@
 import { useIsAdmin } from "../../api/queries";
 import type { Destination } from "../../api/shapes";
 import { useFormat } from "../../format";
-import { Badge, DestinationMark, Facts, Section, Text, Time } from "../../parts";
+import { Badge, DestinationMark, Facts, Section, Text, Time, visible } from "../../parts";
 import { useText } from "../../text";
 import { useParams } from "../../url";
 import { Controls, Refused, Unknown } from "./actions";
@@ -69,6 +69,8 @@ function Figures({ row }: { row: Destination }) {
           [t.last, row.last_success_at ? <Time key="last" at={row.last_success_at} /> : undefined],
           [t.oldest, row.oldest_queued_at ? <Time key="oldest" at={row.oldest_queued_at} /> : undefined],
           [t.sent, row.requests > 0 ? t.sentIn(f.size(row.sent_bytes), f.count(row.requests)) : undefined],
+          [t.annotations, row.annotations > 0 ? f.count(row.annotations) : undefined],
+          [t.refusedAnnotations, row.refused_annotations > 0 ? `${f.count(row.refused_annotations)} (${visible(row.refusal ?? "")})` : undefined],
           [t.rejected, row.rejected > 0 ? t.rejectedSpans(f.count(row.rejected)) : undefined],
           row.since ? [t.since, <Time key="since" at={row.since} as="clock" />] : [t.begins, row.added_at ? t.everything : undefined],
         ]}

@@ -3,6 +3,7 @@ import { useGet } from "../../api/queries";
 import type { Overview } from "../../api/shapes";
 import { Empty, Grid, Loaded, Page } from "../../parts";
 import { useText } from "../../text";
+import { LimitsCard } from "../usage/limits-card";
 import { useRefetchOnLive } from "../usage/throttle";
 import { Command, Recording } from "./recording";
 import { ExportState, RunHalf, isUsed } from "./run-half";
@@ -39,6 +40,7 @@ function Parts({ overview }: { overview: Overview }) {
         <>
           <Running overview={overview} />
           <Spending overview={overview} />
+          <LimitsCard quiet />
         </>
       )}
       <Grid min="26rem">

@@ -9,12 +9,14 @@ import { useFormat } from "../../format";
 import { Copy, Cost, Elapsed, Icon, PathText, Popup, StateMark, Text, Time, visible } from "../../parts";
 import { useText } from "../../text";
 import { address } from "../../url";
+import { Beside } from "./annotations/beside";
 import { UsageCheckFigure } from "./check/usage-check";
 import { CopyLink } from "./copy-link";
 import styles from "./header.module.css";
 import { OutcomesButton } from "./outcomes/outcomes";
 import { text as outcomeText } from "./outcomes/text";
 import { CopyResume } from "./resume/copy-resume";
+import { RulesButton } from "./rules/rules";
 import { text } from "./text";
 
 export function Facts({ session }: { session: SessionDetail }) {
@@ -23,6 +25,7 @@ export function Facts({ session }: { session: SessionDetail }) {
       <Places session={session} />
       <Figures session={session} />
       <Family session={session} />
+      <Beside session={session} />
     </div>
   );
 }
@@ -174,6 +177,7 @@ export function Actions({ session }: { session: SessionDetail }) {
       )}
       <CopyLink hint={t.copyLink} session={session.key} />
       <OutcomesButton session={session} />
+      <RulesButton session={session} />
       <Popup
         side="end"
         button={

@@ -20,7 +20,7 @@ interface FilterControlsProps {
 
 /** What can be filtered by; counts are of all sessions. */
 function useFacets(): SessionFacets {
-  const none: SessionFacets = { agents: [], projects: [], models: [], states: [] };
+  const none: SessionFacets = { agents: [], projects: [], models: [], states: [], labels: [] };
   return useGet<SessionFacets>("/sessions/facets", {}, { every: 15_000 }).data ?? none;
 }
 
@@ -66,6 +66,9 @@ export function FilterControls({ filters, onChange, open }: FilterControlsProps)
         options={OUTCOMES.map((outcome) => ({ value: outcome, label: t.outcomes[outcome] }))}
         onChange={(chosen) => onChange({ outcomes: chosen as Outcome[] })}
       />
+      {(facets.labels.length > 0 || filters.labels.length > 0) && (
+        <MultiSelect label={t.label} chosen={filters.labels} options={facets.labels} onChange={(labels) => onChange({ labels })} />
+      )}
       <PeriodFilter period={filters} onChange={onChange} open={open} />
       <CostFilter least={filters.minCost} onChange={(minCost) => onChange({ minCost })} open={open} />
       <button
@@ -85,6 +88,15 @@ export function FilterControls({ filters, onChange, open }: FilterControlsProps)
       >
         {filters.commits && <Icon name="check" size={12} />}
         {t.commitsOnly}
+      </button>
+      <button
+        type="button"
+        className={styles.toggle}
+        aria-pressed={filters.starred}
+        onClick={() => onChange({ starred: !filters.starred })}
+      >
+        {filters.starred && <Icon name="check" size={12} />}
+        {t.starredOnly}
       </button>
     </>
   );

@@ -10,7 +10,7 @@ import { readSaved, renamed, savedView, searchOf, withSaved, withoutSaved } from
 import type { SearchHit } from "../../api/shapes";
 
 const ALL =
-  "agent=codex&agent=kimi&project=%2Fa+b&state=working&state=waiting&model=m&q=x%26y&since=7d&until=2026-11-15&min_cost=0.5&errors=true&commits=true&outcome=files&outcome=failed_tests&sort=cost&order=asc";
+  "agent=codex&agent=kimi&project=%2Fa+b&state=working&state=waiting&model=m&q=x%26y&since=7d&until=2026-11-15&min_cost=0.5&errors=true&commits=true&outcome=files&outcome=failed_tests&label=bug&label=a+b&starred=true&sort=cost&order=asc";
 
 const written = (search: string) => address("", viewParams(viewOf(search))).replace(/^\?/, "");
 
@@ -27,7 +27,7 @@ describe("the address", () => {
   test("The usual view writes nothing.", () => {
     expect(written("sort=last&order=desc")).toBe("");
     expect(countSet(NO_FILTERS)).toBe(0);
-    expect(countSet(viewOf(ALL).filters)).toBe(9);
+    expect(countSet(viewOf(ALL).filters)).toBe(11);
   });
 
   test("Filters are the same in whatever order their values stand, and others are not.", () => {
@@ -78,6 +78,7 @@ describe("periods", () => {
 describe("what was found", () => {
   const hit = (event: number, key: string): SearchHit => ({
     event_no: event,
+    annotation_id: null,
     at: null,
     session: { key, session_id: key, agent: "codex", title: null, project: null },
     span_id: null,

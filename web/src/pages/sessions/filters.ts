@@ -29,6 +29,9 @@ export interface Filters {
   commits: boolean;
   /** All of these. */
   outcomes: Outcome[];
+  /** All of them. */
+  labels: string[];
+  starred: boolean;
 }
 
 export interface View {
@@ -61,6 +64,8 @@ export function viewOf(search: string): View {
       errors: flagOf(params.get("errors")),
       commits: flagOf(params.get("commits")),
       outcomes: OUTCOMES.filter((outcome) => params.getAll("outcome").includes(outcome)),
+      labels: params.getAll("label"),
+      starred: flagOf(params.get("starred")),
     },
     sort: SORTS.find((sort) => sort === params.get("sort")) ?? "last",
     order: params.get("order") === "asc" ? "asc" : "desc",
@@ -81,6 +86,8 @@ export function filterParams(filters: Filters): Params {
     errors: filters.errors || null,
     commits: filters.commits || null,
     outcome: listed(filters.outcomes),
+    label: listed(filters.labels),
+    starred: filters.starred || null,
   };
 }
 
@@ -102,8 +109,9 @@ export const NO_FILTERS: Filters = viewOf("").filters;
 
 /** How many filters are set, without the search. */
 export function countSet(filters: Filters): number {
-  const { agents, projects, states, models, since, until, minCost, errors, commits, outcomes } = filters;
-  const set = [agents.length, projects.length, states.length, models.length, since || until, minCost !== null, errors, commits, outcomes.length];
+  const { agents, projects, states, models, labels, since, until, minCost, errors, commits, outcomes, starred } = filters;
+  const lists = [agents, projects, states, models, labels, outcomes].map((list) => list.length);
+  const set = [...lists, since || until, minCost !== null, errors, commits, starred];
   return set.filter(Boolean).length;
 }
 

@@ -28,6 +28,7 @@ function row(key: string, minute: number, changes: Partial<SessionRow> = {}): Se
     version: null,
     parent: null,
     outcomes: null,
+    marks: { starred: false, labels: [], scores: {}, notes: 0, revision: 0 },
     bill: {
       input_tokens: 1,
       output_tokens: 1,

@@ -131,6 +131,8 @@ export function fits(row: SessionRow, filters: Filters, period: Period): boolean
     (!filters.errors || row.errors > 0) &&
     (!filters.commits || (row.outcomes?.commits ?? 0) > 0) &&
     filters.outcomes.every((outcome) => has(row, outcome)) &&
+    (!filters.starred || row.marks.starred) &&
+    filters.labels.every((label) => row.marks.labels.includes(label)) &&
     (minCost === null || (amount(row) ?? -1) >= minCost) &&
     (q === "" || isNamed(row, q)) &&
     isWithin(row, moment(period.since), moment(period.until))

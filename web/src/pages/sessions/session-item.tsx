@@ -52,10 +52,16 @@ export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFo
           onClick={() => markSeen(row)}
           onFocus={() => onFocus(row.key)}
         >
+          {row.marks.starred && (
+            <span className={styles.star} role="img" aria-label={t.starred}>
+              ★{" "}
+            </span>
+          )}
           <MarkedText pieces={piecesOf(title, sought)} />
           {unseen && <span className="unseen"> ({t.unseen})</span>}
         </Link>
         <span className={styles.where}>
+          <Marks row={row} />
           {row.project ? <PathText className={styles.project}>{row.project}</PathText> : null}
           {row.branch ? <Text line mono className={styles.branch}>{row.branch}</Text> : null}
         </span>
@@ -93,6 +99,29 @@ export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFo
     </article>
   );
 });
+
+/** So many labels and scores fit beside the directory. */
+const SHOWN_MARKS = 2;
+
+/** Labels and scores, and how many notes there are; the hint has all of them. */
+function Marks({ row }: { row: SessionRow }) {
+  const t = useText(text);
+  const { labels, scores, notes } = row.marks;
+  const words = [...labels, ...Object.entries(scores).map(([name, value]) => `${name} ${String(value)}`)];
+  if (notes === 0 && words.length === 0) return null;
+  const noted = notes > 0 ? [t.noteCount(notes)] : [];
+  return (
+    <span className={styles.marks} title={[...words, ...noted].map(visible).join("\n")}>
+      {words.slice(0, SHOWN_MARKS).map((word) => (
+        <span key={word} className={styles.label}>
+          <Text line>{word}</Text>
+        </span>
+      ))}
+      {words.length > SHOWN_MARKS && <span>{t.models(words.length - SHOWN_MARKS)}</span>}
+      {noted}
+    </span>
+  );
+}
 
 /** Lines that were added and removed, and commits; a dash where nothing came of it, or it is not known yet. */
 function Changes({ outcomes }: { outcomes: OutcomeFigures | null }) {

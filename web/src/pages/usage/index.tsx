@@ -9,6 +9,7 @@ import { Bar, Button, Empty, LinkButton, Loaded, MultiSelect, Page, Section, Seg
 import { useText } from "../../text";
 import { address, useFlagParam, useParams } from "../../url";
 import { PeriodFilter } from "../sessions/period-filter";
+import { LimitsCard } from "./limits-card";
 import { useMeasure } from "./measure-switch";
 import type { Question } from "./question";
 import { ALWAYS, BYS, SPLITS, apiParams, questionOf, questionParams, regrouped, usualSince } from "./question";
@@ -53,6 +54,7 @@ export default function Usage() {
           )
         }
       </Loaded>
+      <LimitsCard />
     </Page>
   );
 }

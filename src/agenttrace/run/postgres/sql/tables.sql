@@ -167,6 +167,8 @@ CREATE TABLE biz.ai_trigger_jobs (
     rerun_of BIGINT,
     cancel_requested BOOLEAN NOT NULL DEFAULT false,
     schedule VARCHAR(60),
+    idempotency_key VARCHAR(100),
+    apps TEXT[],
     CONSTRAINT ck_ai_trigger_jobs_status CHECK (status IN ('pending', 'running', 'completed', 'failed',
             'skipped_duplicate', 'budget_exceeded', 'cancelled'))
 );
@@ -174,6 +176,8 @@ CREATE INDEX idx_ai_trigger_jobs_created ON biz.ai_trigger_jobs (created_at);
 CREATE UNIQUE INDEX idx_ai_trigger_jobs_dedup ON biz.ai_trigger_jobs
     (event_type, member_id, site_id, event_date) NULLS NOT DISTINCT
     WHERE NOT is_forced AND status <> 'skipped_duplicate';
+CREATE UNIQUE INDEX idx_ai_trigger_jobs_key ON biz.ai_trigger_jobs (idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
 CREATE INDEX idx_ai_trigger_jobs_site ON biz.ai_trigger_jobs (site_id, event_type);
 CREATE INDEX idx_ai_trigger_jobs_status ON biz.ai_trigger_jobs (status);
 

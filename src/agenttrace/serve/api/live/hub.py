@@ -22,11 +22,13 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.model import Session
+from agenttrace.serve.api.lists import BIGGEST
+from agenttrace.serve.api.live.notices import Notices
 from agenttrace.serve.api.sessions.lookup import number_of
 from agenttrace.serve.api.sessions.session_index import SessionIndex
 from agenttrace.serve.api.sessions.spans import Cutter
 from agenttrace.serve.api.sessions.timeline import changed_timeline
-from agenttrace.serve.api.shapes.live import LiveHello, LiveReset, LiveSessions, LiveTexts
+from agenttrace.serve.api.shapes.live import LiveHello, LiveNotices, LiveReset, LiveSessions, LiveTexts
 from agenttrace.serve.api.shapes.sessions import SessionRow
 from agenttrace.serve.api.shapes.spans import Timeline
 from agenttrace.serve.api.trace_reader import TraceReader
@@ -53,7 +55,7 @@ TEXT_CHARS = 2_000
 MOST_TEXT_CHARS = 64_000
 #: How long a browser waits before it connects again.
 _RETRY = b"retry: 1000\n"
-News = LiveHello | LiveSessions | Timeline | LiveTexts | LiveReset
+News = LiveHello | LiveSessions | Timeline | LiveTexts | LiveNotices | LiveReset
 _encoder = msgspec.json.Encoder()
 
 
@@ -74,7 +76,7 @@ class LiveMark(msgspec.Struct, frozen=True):
 
 def message(news: News) -> bytes:
     """A message without its id; JSON has no raw line ends, so it is always one line of data."""
-    # The shape names the event: hello, sessions, timeline, texts or reset.
+    # The shape names the event: hello, sessions, timeline, texts, notices or reset.
     name = type(news).__name__.removeprefix("Live").lower()
     return b"event: %b\ndata: %b\n\n" % (name.encode(), _encoder.encode(news))
 
@@ -82,11 +84,13 @@ def message(news: News) -> bytes:
 class Subscriber:
     """One stream: its pending messages, never more than a limit."""
 
-    def __init__(self, session: str | None, mark: LiveMark, sent: int, revision: int) -> None:
+    def __init__(self, session: str | None, mark: LiveMark, sent: int, revision: int, notice: int = 0) -> None:
         #: The key of the session whose spans are wanted.
         self.session = session
         #: The event and the revision of the index up to which the spans of that session were sent.
         self.sent, self.revision = sent, revision
+        #: The last notice that was sent.
+        self.notice = notice
         self._mark = mark
         self._pending: deque[bytes] = deque()
         self._size = 0
@@ -133,13 +137,17 @@ class Hub:
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._epoch, self._revision = "", 0
+        self._notices = Notices(reader)
         self._version = version("agenttrace")
 
     # -- subscribers ------------------------------------------------------------------------------------------
 
-    async def join(self, session: str | None = None, after: str | None = None) -> Subscriber:
+    async def join(
+        self, session: str | None = None, after: str | None = None, notices: int | None = None
+    ) -> Subscriber:
         """Subscribe from now on, or after a mark: first what changed since then, or a reset."""
         await self._index.refresh()
+        missed_notices = await self._notices.since(notices)
         sent, revision = self._index.cursor, self._index.revision
         since = None if after is None else LiveMark.parse(after)
         spans: list[bytes] | None = []
@@ -151,8 +159,8 @@ class Hub:
         missed = rows is None or spans is None
         # Where changes follow, hello must not move the mark beyond them.
         start = now if since is None or missed else LiveMark(since.cursor, now.epoch)
-        subscriber = Subscriber(session, start, sent, revision)
-        subscriber.send(_RETRY + message(LiveHello(start.cursor, self._version)))
+        subscriber = Subscriber(session, start, sent, revision, missed_notices.number)
+        subscriber.send(_RETRY + message(LiveHello(start.cursor, self._version, missed_notices.number)))
         if missed:
             subscriber.send(message(LiveReset(now.cursor)))
         else:
@@ -160,6 +168,8 @@ class Hub:
                 subscriber.send(text)
             if rows:
                 subscriber.send(message(LiveSessions(now.cursor, rows)), now)
+        if missed_notices.items:
+            subscriber.send(message(missed_notices.message(start.cursor)))
         self._add(subscriber)
         return subscriber
 
@@ -201,6 +211,7 @@ class Hub:
         while self._subscribers:
             try:
                 await self._round()
+                await self._send_notices()
                 failing = False
             except Exception as error:
                 # The changes are lost; the next round resets all subscribers.
@@ -229,6 +240,17 @@ class Hub:
                 self._send(subscriber, news, now)
         for session, group in watching.items():
             await self._send_spans(session, group, news, now)
+
+    async def _send_notices(self) -> None:
+        """Send what rules notify about; it moves no mark, as notices have numbers of their own."""
+        subscribers = list(self._subscribers)
+        if not subscribers or not self._notices.due():
+            return
+        found = await self._notices.since(min(subscriber.notice for subscriber in subscribers))
+        for subscriber in subscribers:
+            news, subscriber.notice = found.after(subscriber.notice), found.number
+            if news.items:
+                self._send(subscriber, message(news.message(self._index.cursor)))
 
     async def _send_spans(self, session: str, group: Sequence[Subscriber], news: bytes | None, now: LiveMark) -> None:
         """Send the spans of a session to its subscribers, then the rows, which move their mark."""
@@ -292,7 +314,7 @@ class Hub:
 
 _EXAMPLE_STREAM = """id: 4711-5f3a9c02
 event: hello
-data: {"cursor":4711,"version":"0.1.0"}
+data: {"cursor":4711,"version":"0.1.0","notice":12}
 
 id: 4713-5f3a9c02
 event: sessions
@@ -302,9 +324,9 @@ _DOCS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "`hello` (LiveHello), then `sessions` (LiveSessions) with the sessions that have changed, "
         "`timeline` (Timeline, `complete` false) with changed spans of the session that was asked for, `texts` "
-        "(LiveTexts) with what is said in them where they are few, and `reset` "
-        "(LiveReset) where too much has changed. An `id` is where to resume after a break, by the header "
-        "Last-Event-ID or by `after`.",
+        "(LiveTexts) with what is said in them where they are few, `notices` (LiveNotices) with notifications of "
+        "rules, and `reset` (LiveReset) where too much has changed. An `id` is where to resume after a break, by the "
+        "header Last-Event-ID or by `after`.",
         "content": {MEDIA_TYPE: {"schema": {"type": "string"}, "example": _EXAMPLE_STREAM}},
     }
 }
@@ -313,14 +335,14 @@ _DOCS: dict[int | str, dict[str, Any]] = {
 class LiveResponse(EventStream):
     """The stream of one subscriber."""
 
-    def __init__(self, hub: Hub, session: str | None, after: str | None, heartbeat: float) -> None:
+    def __init__(self, hub: Hub, session: str | None, after: str | None, notices: int | None, heartbeat: float) -> None:
         super().__init__(heartbeat)
-        self._hub, self._session, self._after = hub, session, after
+        self._hub, self._session, self._after, self._notices = hub, session, after, notices
         self._subscriber: Subscriber | None = None
 
     async def begin(self) -> None:
         """Subscribe."""
-        self._subscriber = await self._hub.join(self._session, self._after)
+        self._subscriber = await self._hub.join(self._session, self._after, self._notices)
 
     async def take(self) -> bytes:
         """Pending messages."""
@@ -351,12 +373,15 @@ def live_router(context: ServerContext) -> APIRouter:
             str | None,
             Query(description="The `id` of the last message, or the `cursor` of a list, to continue from."),
         ] = None,
+        notices: Annotated[
+            int | None, Query(ge=0, le=BIGGEST, description="The last `notice` that is known, to continue from.")
+        ] = None,
     ) -> Response:
         if session is not None:
             number_of(session)
         if context.life.stopping:
             raise ProblemError(503, "The server is stopping.", headers={"Retry-After": "1"})
         # A browser that reconnects repeats the first address, and has its mark in the header.
-        return LiveResponse(context.hub, session, request.headers.get("last-event-id") or after, heartbeat)
+        return LiveResponse(context.hub, session, request.headers.get("last-event-id") or after, notices, heartbeat)
 
     return router

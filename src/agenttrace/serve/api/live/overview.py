@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from agenttrace.calendar import day_finder
 from agenttrace.prices.costing import Cashier
-from agenttrace.record.calendar import day_finder
 from agenttrace.serve.api.answers import Cached, answer, endpoint, tag_of
 from agenttrace.serve.api.runs.run_state import run_state
 from agenttrace.serve.api.sessions.lookup import bill_of

@@ -137,7 +137,7 @@ def _chain_steps(view: JobView, catalog: AppCatalog) -> list[ChainStep]:
 
 def _planned(job: TriggerJob, catalog: AppCatalog) -> dict[str, PlannedStep]:
     try:
-        return {step.name: step for step in catalog.chain(job.event_type, job.payload).steps}
+        return {step.name: step for step in catalog.chain(job.event_type, job.payload, job.apps).steps}
     except UnknownEventError:
         return {}
 

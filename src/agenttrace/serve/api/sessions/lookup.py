@@ -12,15 +12,18 @@ from fastapi import Path
 from agenttrace.ids import key_number, session_key
 from agenttrace.model import Session
 from agenttrace.serve.api.shapes.figures import Bill
-from agenttrace.serve.api.shapes.sessions import SessionRef, SessionRow, State
+from agenttrace.serve.api.shapes.sessions import SessionMarks, SessionRef, SessionRow, State
 from agenttrace.serve.problems import ProblemError
+from agenttrace.store.annotations import NO_MARKS
 from agenttrace.store.errors import SessionNameError
+from agenttrace.views.annotations import marks_fields
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.prices import costing
     from agenttrace.serve.api.trace_reader import TraceReader
+    from agenttrace.store.annotations import Marks
     from agenttrace.store.questions import StoredOutcomes
     from agenttrace.store.sqlite.store import SqliteStore
 
@@ -83,7 +86,7 @@ def ref_of(session: Session) -> SessionRef:
     return SessionRef(session_key(session.id), session.session_id, session.agent, title, session.project)
 
 
-def row_of(session: Session, bill: costing.Bill, outcomes: StoredOutcomes | None) -> SessionRow:
+def row_of(session: Session, bill: costing.Bill, outcomes: StoredOutcomes | None, marks: Marks | None) -> SessionRow:
     """A session as lists show it; names that many sessions share are stored once."""
     models = sorted(bill.models | ({session.model} if session.model else set()))
     return SessionRow(
@@ -107,7 +110,16 @@ def row_of(session: Session, bill: costing.Bill, outcomes: StoredOutcomes | None
         parent=session.parent,
         bill=bill_of(bill),
         outcomes=None if outcomes is None else outcomes.figures,
+        marks=_NO_MARKS if marks is None else _marks(marks),
     )
+
+
+def _marks(marks: Marks) -> SessionMarks:
+    return SessionMarks(**marks_fields(marks), revision=marks.revision)
+
+
+#: Shared by the many sessions that have none.
+_NO_MARKS = _marks(NO_MARKS)
 
 
 def bill_of(bill: costing.Bill) -> Bill:

@@ -1,4 +1,4 @@
-"""``GET /api/v1/search``: every prompt, answer, argument and result that was recorded, newest first."""
+"""``GET /api/v1/search``: notes, scores and labels, and every text that was recorded, newest first."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.serve.api.answers import answer, endpoint
-from agenttrace.serve.api.lists import Cursor, Limit, Natural, from_cursor, to_cursor
+from agenttrace.serve.api.lists import Cursor, Int64, Limit, from_cursor, to_cursor
 from agenttrace.serve.api.sessions.lookup import number_of, ref_of
 from agenttrace.serve.api.shapes.search import Piece, SearchHit, SearchList
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import SearchQuery
 from agenttrace.store.search_terms import has_words
-from agenttrace.views.hits import TextMatch, find, snippet, terms_of
-from agenttrace.views.times import iso
+from agenttrace.views.hits import AnnotationMatch, TextMatch, find, snippet, terms_of
+from agenttrace.views.times import MICROS, iso
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import ServerContext
@@ -44,7 +44,7 @@ def search_router(context: ServerContext) -> APIRouter:
         limit: Limit = 50,
         cursor: Cursor = None,
     ) -> Response:
-        place = from_cursor(cursor, tuple[Natural])
+        place = from_cursor(cursor, tuple[Int64])
         query = SearchQuery(
             text=_checked(q),
             agents=frozenset(agent),
@@ -74,16 +74,33 @@ def _found(store: SqliteStore, query: SearchQuery) -> SearchList:
     return SearchList([_shaped(hit, terms) for hit in page.matches], following, store.search_index.backlog)
 
 
-def _shaped(hit: TextMatch, terms: re.Pattern[str]) -> SearchHit:
+def _shaped(hit: TextMatch | AnnotationMatch, terms: re.Pattern[str]) -> SearchHit:
+    if isinstance(hit, AnnotationMatch):
+        return _annotation(hit, terms)
     said, content = hit.event.said, hit.content
     return SearchHit(
         event_no=said.line.event_no,
+        annotation_id=None,
         at=iso(said.event.at),
         session=ref_of(hit.event.session),
         span_id=None if hit.span_id is None else hit.span_id.hex(),
         span=hit.span,
         kind=said.line.event_type if content is None else content.kind,
         snippet=[] if content is None else list(pieces(snippet(content.text, hit.place), terms)),
+    )
+
+
+def _annotation(hit: AnnotationMatch, terms: re.Pattern[str]) -> SearchHit:
+    annotation = hit.annotation
+    return SearchHit(
+        event_no=-hit.number,
+        annotation_id=annotation.annotation_id.hex(),
+        at=iso(int(annotation.changed_at * MICROS)),
+        session=ref_of(hit.session),
+        span_id=None if annotation.span_id is None else annotation.span_id.hex(),
+        span=None,
+        kind=annotation.kind,
+        snippet=list(pieces(snippet(hit.text, hit.place), terms)),
     )
 
 

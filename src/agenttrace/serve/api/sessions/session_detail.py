@@ -44,9 +44,10 @@ def session_router(context: ServerContext) -> APIRouter:
 def _detail(store: Store, session: Session, prices: Cashier, index: LineIndex) -> SessionDetail:
     usage = store.usage_by_session([session.id]).get(session.id, [])
     outcomes = store.outcomes([session.id]).get(session.id)
+    marks = store.marks([session.id]).get(session.id)
     parent = store.parent_of(session)
     return SessionDetail(
-        **msgspec.structs.asdict(row_of(session, prices.bill(usage), outcomes)),
+        **msgspec.structs.asdict(row_of(session, prices.bill(usage), outcomes, marks)),
         by_model=_by_model(usage, prices),
         check=msgspec.convert(store.agreement(session.id), UsageCheck, from_attributes=True),
         parent_session=None if parent is None else ref_of(parent),

@@ -29,6 +29,7 @@ from agenttrace.prices.costing import Cashier
 from agenttrace.serve.api.sessions.lookup import row_of
 from agenttrace.serve.api.shapes.sessions import SessionRow
 from agenttrace.serve.api.trace_reader import TraceReader, shut_down
+from agenttrace.store.annotations import NO_MARKS, Marks
 from agenttrace.store.current import NO_STORE, CurrentStore, StoreVersion
 from agenttrace.store.session_state import stale_before, state_now
 from agenttrace.store.store import Store
@@ -58,6 +59,7 @@ class SessionEntry:
     revision: int = 0
     #: The time of the last event, or when it was recorded.
     heard: float = 0.0
+    marks: Marks = NO_MARKS
 
 
 class _Comparison(NamedTuple):
@@ -76,6 +78,8 @@ class _Comparison(NamedTuple):
     #: Those of them that differ from what is known.
     different: list[SessionEntry]
     seconds: float
+    #: The revision of the annotations.
+    annotated: int = 0
 
 
 class SessionIndex:
@@ -93,6 +97,7 @@ class SessionIndex:
         #: Those that turn from working to interrupted after a long silence.
         self._working: set[str] = set()
         self._version: StoreVersion | None = None
+        self._annotated = 0
         self._reload_due, self._reload_from = False, 0.0
         #: For a cursor before this one it is unknown which sessions changed.
         self._floor = 0
@@ -130,26 +135,36 @@ class SessionIndex:
         cursor = store.last_event()
         afresh = self._version is None or version.file != self._version.file or cursor < self.cursor
         news = [] if afresh else store.sessions_changed_since(self.cursor)
-        whole = whole or afresh or len(news) > _MOST_SINGLY
-        prints = store.session_fingerprints(None if whole else news)
+        annotated = store.annotations_revision()
+        # They change without an event.
+        others = [] if afresh or annotated == self._annotated else store.sessions_annotated_since(self._annotated)
+        whole = whole or afresh or len(news) + len(others) > _MOST_SINGLY
+        prints = store.session_fingerprints(None if whole else [*news, *others])
         different = [number for number, found in prints.items() if found != self._known(number)]
         entries = self._made(store, different, prints)
         keys = frozenset(map(session_key, news))
         present = frozenset(map(session_key, prints))
-        return _Comparison(version, cursor, afresh, whole, keys, present, entries, time.monotonic() - began)
+        seconds = time.monotonic() - began
+        return _Comparison(version, cursor, afresh, whole, keys, present, entries, seconds, annotated)
 
     def _known(self, number: int) -> int | None:
         entry = self._entries.get(session_key(number))
         return None if entry is None else entry.fingerprint
 
     def _made(self, store: Store, numbers: Sequence[int], prints: dict[int, int]) -> list[SessionEntry]:
-        usage, outcomes = store.usage_by_session(numbers), store.outcomes(numbers)
+        usage, outcomes, marks = store.usage_by_session(numbers), store.outcomes(numbers), store.marks(numbers)
         return [
             SessionEntry(
                 session,
-                row_of(session, self.prices.bill(usage.get(session.id, ())), outcomes.get(session.id)),
+                row_of(
+                    session,
+                    self.prices.bill(usage.get(session.id, ())),
+                    outcomes.get(session.id),
+                    marks.get(session.id),
+                ),
                 prints[session.id],
                 heard=store.heard_of(session),
+                marks=marks.get(session.id, NO_MARKS),
             )
             for session in store.sessions_by_number(numbers)
         ]
@@ -165,7 +180,7 @@ class SessionIndex:
 
     def _take(self, found: _Comparison) -> None:
         moment = found.cursor if found.afresh else max(found.cursor, self.cursor + 1)
-        self._version, self.cursor = found.version, found.cursor
+        self._version, self.cursor, self._annotated = found.version, found.cursor, found.annotated
         gone = ((self._entries.keys() if found.whole else found.news) - found.present) & self._entries.keys()
         for key in gone:
             del self._entries[key]
@@ -215,7 +230,9 @@ class SessionIndex:
                 session = msgspec.structs.replace(known.session, state=state)
                 row = msgspec.structs.replace(known.row, state=state)
                 self._put(
-                    SessionEntry(session, row, known.fingerprint, heard=known.heard), self.cursor + 1, silent=True
+                    SessionEntry(session, row, known.fingerprint, heard=known.heard, marks=known.marks),
+                    self.cursor + 1,
+                    silent=True,
                 )
 
     # -- asking -----------------------------------------------------------------------------------------------

@@ -22,10 +22,12 @@ from agenttrace.serve.api.sessions.session_index import SessionEntry, SessionInd
 from agenttrace.serve.api.shapes.sessions import Facet, SessionFacets, SessionList, SessionRow, State
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import OutcomeFigures, OutcomeKind, SessionFilter
+from agenttrace.views.annotations import NotAScoreTestError, score_tests
 from agenttrace.views.times import MICROS, iso
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import ServerContext
+    from agenttrace.store.annotations import ScoreTest
 
 Sort = Literal["last", "started", "cost", "tokens", "errors", "turns", "duration", "changes", "commits"]
 Order = Literal["desc", "asc"]
@@ -61,6 +63,12 @@ def sessions_router(context: ServerContext) -> APIRouter:
             bool | None, Query(description="With commits, or without any; in the background, sessions are examined.")
         ] = None,
         outcome: Annotated[list[OutcomeKind], Query(description="Only with all of these outcomes.")] = [],  # noqa: B006
+        label: Annotated[list[str], Query(description="Only with all of these labels.")] = [],  # noqa: B006
+        starred: Annotated[bool | None, Query(description="With a star, or without one.")] = None,
+        noted: Annotated[bool | None, Query(description="With a note, or without any.")] = None,
+        score: Annotated[
+            list[str], Query(description="Only where the latest score passes: `quality<3`, `quality>=0.8`.")
+        ] = [],  # noqa: B006
         sort: Annotated[Sort, Query(description="Sessions without a value come last.")] = "last",
         order: Annotated[Order, Query()] = "desc",
         limit: Limit = 100,
@@ -77,6 +85,10 @@ def sessions_router(context: ServerContext) -> APIRouter:
             errors=errors,
             commits=commits,
             outcomes=frozenset(outcome),
+            labels=frozenset(label),
+            starred=starred,
+            noted=noted,
+            scores=_score_tests(score),
         )
         await index.refresh()
         tag = _tag(index, request.url.query, wanted)
@@ -97,6 +109,14 @@ def sessions_router(context: ServerContext) -> APIRouter:
         return unchanged(request, tag) or answer(request, facets(index.rows()), tag=tag)
 
     return router
+
+
+def _score_tests(texts: list[str]) -> tuple[ScoreTest, ...]:
+    """Conditions on scores; 400 for a text that is none."""
+    try:
+        return score_tests(texts)
+    except NotAScoreTestError as error:
+        raise ProblemError(400, str(error)) from None
 
 
 def _tag(index: SessionIndex, query: str, wanted: SessionFilter | None = None) -> str:
@@ -178,7 +198,8 @@ class Sorted:
         found = [
             (place(entry), entry.row)
             for entry in entries
-            if wanted.matches(entry.session, entry.row.models, entry.row.outcomes) and costs_enough(entry.row)
+            if wanted.matches(entry.session, entry.row.models, entry.row.outcomes, entry.marks)
+            and costs_enough(entry.row)
         ]
         found.sort(key=lambda pair: pair[0])
         self._places = [pair[0] for pair in found]
@@ -204,6 +225,7 @@ def facets(rows: list[SessionRow]) -> SessionFacets:
         projects=_counted(row.project or "" for row in rows),
         models=_counted(model for row in rows for model in row.models),
         states=_counted(row.state for row in rows),
+        labels=_counted(label for row in rows for label in row.marks.labels),
     )
 
 

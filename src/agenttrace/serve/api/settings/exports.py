@@ -119,7 +119,7 @@ def exports_router(context: ServerContext) -> APIRouter:
     async def retry(request: Request, name: Name) -> Response:
         states = (await read_body(request, ExportRetry)).states
         async with audited(request, "export.retry", f"{name}: {', '.join(states)}"):
-            number = await _change(context, name, lambda exports, row: exports.ledger.retry(row.destination_id, states))
+            number = await _change(context, name, lambda exports, row: exports.retry(row.destination_id, states))
             return await changed(request, ExportChange(number))
 
     @router.post(

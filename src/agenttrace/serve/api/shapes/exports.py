@@ -33,6 +33,10 @@ class Destination(Shape):
     late: int
     #: Spans that were refused by number only.
     rejected: int
+    #: Notes, scores, labels and stars that arrived, and those that were refused, with the latest reason.
+    annotations: int
+    refused_annotations: int
+    refusal: str | None
     oldest_queued_at: str | None
     last_success_at: str | None
     last_error: str | None

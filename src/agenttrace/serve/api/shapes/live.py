@@ -12,6 +12,8 @@ class LiveHello(Shape):
 
     cursor: int
     version: str
+    #: The last notice, from which a stream continues.
+    notice: int
 
 
 class LiveSessions(Shape):
@@ -28,6 +30,30 @@ class LiveTexts(Shape):
     session: str
     chars: int
     spans: dict[str, list[TextPiece]]
+
+
+class LiveNotice(Shape):
+    """A notification of a rule."""
+
+    #: The same in every stream, also of a store that was rebuilt.
+    id: str
+    firing: int
+    rule: str
+    title: str
+    text: str
+    at: str | None
+    #: The key of the session that it is about.
+    session: str | None
+    span_id: str | None
+
+
+class LiveNotices(Shape):
+    """Notifications of rules."""
+
+    cursor: int
+    #: The number of the last one, from which a stream continues.
+    notice: int
+    items: list[LiveNotice]
 
 
 class LiveReset(Shape):

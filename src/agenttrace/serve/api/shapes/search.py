@@ -14,9 +14,11 @@ class Piece(Shape):
 
 
 class SearchHit(Shape):
-    """An event whose text matches."""
+    """An annotation or an event whose text matches."""
 
+    #: A negative number for an annotation.
     event_no: int
+    annotation_id: str | None
     at: str | None
     session: SessionRef
     span_id: str | None
@@ -26,7 +28,7 @@ class SearchHit(Shape):
 
 
 class SearchList(Shape):
-    """A page of hits, newest first."""
+    """A page of hits: annotations, the latest first, and then events, the latest recorded first."""
 
     items: list[SearchHit]
     next: str | None

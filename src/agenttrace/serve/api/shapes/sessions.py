@@ -21,6 +21,19 @@ class SessionRef(Shape):
     project: str | None
 
 
+class SessionMarks(Shape):
+    """What is beside a session, as lists show it."""
+
+    starred: bool
+    labels: list[str]
+    #: The latest of each name.
+    scores: dict[str, float]
+    #: How many.
+    notes: int
+    #: Another number when an annotation was changed.
+    revision: int
+
+
 class SessionRow(SessionRef):
     """A session in a list."""
 
@@ -42,6 +55,7 @@ class SessionRow(SessionRef):
     bill: Bill
     #: Null until the session is examined, which happens in the background.
     outcomes: OutcomeFigures | None
+    marks: SessionMarks
 
 
 class SessionList(Shape):
@@ -72,6 +86,7 @@ class SessionFacets(Shape):
     projects: list[Facet]
     models: list[Facet]
     states: list[Facet]
+    labels: list[Facet]
 
 
 class SourceFile(Shape):
@@ -133,3 +148,30 @@ class SessionDetail(SessionRow):
     #: Null where the agent has no command to go on with a session.
     resume: ResumeHint | None
     cursor: int
+
+
+class Annotation(Shape):
+    """A note, score, label or star beside a session."""
+
+    #: 32 hexadecimal digits.
+    id: str
+    #: The key of the session.
+    session: str
+    #: The turn or span that it is about, where it is not the session.
+    span_id: str | None
+    kind: Literal["note", "score", "label", "star"]
+    #: The label, or what is scored.
+    name: str | None
+    value: float | None
+    #: The note, or the comment of a score.
+    text: str | None
+    source: Literal["person", "program", "rule"]
+    author: str
+    created_at: str
+    changed_at: str
+
+
+class AnnotationList(Shape):
+    """All annotations of a session, the oldest first."""
+
+    items: list[Annotation]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 #: Offsets change on quarter hours only, so one look-up serves all moments of one.
@@ -48,3 +48,11 @@ def day_finder(name: str) -> Callable[[int], str]:
         return day
 
     return day_of
+
+
+def midnight(day: date, name: str) -> int:
+    """When a day begins in a time zone, in microseconds since the epoch."""
+    then = datetime(day.year, day.month, day.day)
+    place = zone(name)
+    begun = then.astimezone() if place is None else then.replace(tzinfo=place)
+    return round(begun.timestamp()) * 1_000_000

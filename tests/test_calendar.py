@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttrace.calendar import day_finder, zone
 from agenttrace.config import ensure_home, load_settings
-from agenttrace.record.calendar import day_finder, zone
 from agenttrace.record.recorder import Recorder
 from agenttrace.store.questions import UsageQuery
 from agenttrace.store.sqlite.usage import usage_rows

@@ -1,10 +1,11 @@
-"""The exporter as a child process: encoding and masking do not slow recording, and their failure does not end it.
+"""Exporter and rules as child processes: their work does not slow recording, and their failure does not end it.
 
-It ends when its input ends: a pipe from here, which the system closes when this process dies.
+A child ends when its input ends: a pipe from here, which the system closes when this process dies.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -12,7 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
 
 from agenttrace.cli import output
 from agenttrace.export.lock import owner
@@ -20,14 +22,22 @@ from agenttrace.export.lock import owner
 if TYPE_CHECKING:
     from agenttrace.config import Settings
 
-#: An exporter that ended is restarted after these pauses in seconds; the pause doubles each time.
+#: A child that ended is restarted after these pauses in seconds; the pause doubles each time.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 #: After so many seconds without a failure the pause is reset.
 _WELL_AFTER = 60.0
-#: How often the lock of another exporter is checked.
-_LOOK_SECONDS = 5.0
+#: How often the lock of another process is checked.
+_LOOK_SECONDS = 1.0
+#: How often a child that has nothing to do is asked whether it has by now.
+_WANTED_SECONDS = 2.0
+#: How often the store is checked for being another file.
+_CHECK_SECONDS = 1.0
 #: How long a request may still take after the stop; the spans of one that is cut off become unknown.
 GRACE_SECONDS = 35.0
+
+#: What another process of the same kind is said to do.
+_PROGRAMS = {"export": "the exporter has", "rules": "the process of rules has"}
+_DOING = {"export": "is exporting", "rules": "runs the rules"}
 
 
 @contextmanager
@@ -40,32 +50,39 @@ def exporting(settings: Settings, *, announce: bool = True) -> Iterator[None]:
     for each in settings.destinations if announce else ():
         if not each.missing:
             output.say(f"Sending to {each.name} ({each.type}{', ' + each.address if each.address else ''}).")
-    process = ExporterProcess(settings)
-    process.start()
-    try:
+    with ChildProcess(settings, "export", owner):
         yield
-    finally:
-        process.stop()
 
 
-def command() -> list[str]:
-    """The command line of the exporter."""
-    return [sys.executable, "-m", "agenttrace.cli.main", "export", "run", "--until-input-ends"]
+class ChildProcess:
+    """Keeps ``agenttrace NAME run`` running and passes on its messages."""
 
-
-class ExporterProcess:
-    """Keeps an exporter running and passes on its messages."""
-
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        name: Literal["export", "rules"],
+        owner: Callable[[Path], int | None],
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._settings = settings
+        self._name = name
+        self._owner = owner
+        self._is_wanted = is_wanted
         self._stop = threading.Event()
         self._child: subprocess.Popen[str] | None = None
         self._starting = threading.Lock()
-        self._thread = threading.Thread(target=self._keep, name="exporter", daemon=True)
+        self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
 
-    def start(self) -> None:
-        """Start it."""
+    def __enter__(self) -> Self:
         self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def command(self) -> list[str]:
+        """Its command line."""
+        return [sys.executable, "-m", "agenttrace.cli.main", self._name, "run", "--until-input-ends"]
 
     def stop(self) -> None:
         """Let it finish its current request, and wait for that."""
@@ -92,17 +109,21 @@ class ExporterProcess:
                 return
             if time.monotonic() - began >= _WELL_AFTER:
                 pause = FIRST_PAUSE
-            output.note(f"the exporter has ended (exit code {code}); it restarts in {pause:.0f} s", "yellow")
+            output.note(f"{_PROGRAMS[self._name]} ended (exit code {code}); it restarts in {pause:.0f} s", "yellow")
             self._stop.wait(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
     def _is_our_turn(self) -> bool:
-        """Wait while another exporter runs; False once this one is stopped."""
-        other = owner(self._settings.home)
+        """Wait until it has something to do and no other process does it; False once it is stopped."""
+        while not self._is_wanted():
+            if self._stop.wait(_WANTED_SECONDS):
+                return False
+        other = self._owner(self._settings.home)
         if other is not None:
-            output.note(f"Process {other or 'unknown'} is exporting; this process takes over when it ends.")
+            doing = _DOING[self._name]
+            output.note(f"Process {other or 'unknown'} {doing}; this process takes over when it ends.")
         while other is not None and not self._stop.wait(_LOOK_SECONDS):
-            other = owner(self._settings.home)
+            other = self._owner(self._settings.home)
         return not self._stop.is_set()
 
     def _run(self) -> int:
@@ -111,7 +132,7 @@ class ExporterProcess:
             if self._stop.is_set():
                 return 0
             self._child = child = subprocess.Popen(
-                command(),
+                self.command(),
                 env={**os.environ, "AGENTTRACE_HOME": str(self._settings.home)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
@@ -125,7 +146,7 @@ class ExporterProcess:
         assert child.stderr is not None
         with child.stderr as lines:
             for line in lines:
-                output.note(f"export: {line.rstrip()}", "yellow")
+                output.note(f"{self._name}: {line.rstrip()}", "yellow")
         code = child.wait()
         _end_input(child)
         return code
@@ -148,3 +169,21 @@ def when_input_ends(notify: Callable[[], object]) -> None:
         notify()
 
     threading.Thread(target=wait, name="input", daemon=True).start()
+
+
+async def until_store_changes(path: Path, stop: asyncio.Event, done: asyncio.Event) -> None:
+    """Set ``done`` when ``stop`` is set or the store is another file."""
+    known = _identity(path)
+    while not stop.is_set() and (known is None or _identity(path) in (known, None)):
+        known = known or _identity(path)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _CHECK_SECONDS)
+    done.set()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,251 @@
+"""Rules: what they cost the recorder, how fast the engine decides, and how long an event takes to a delivered webhook.
+
+Recording is measured as the CPU time of two recorders in one process, without rules and with twenty. In turns they get
+the same session of 500 lines, so that both meet the same machine. The engine is another process; it decides about the
+noted events after that. For the delivery, ``agenttrace record`` follows a log with the engine beside it, as users run
+it: a tool fails every 25 ms, and a receiver on 127.0.0.1 says when its message arrived.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from agenttrace.cli.rules_run import register_rules
+from agenttrace.config import load_settings
+from agenttrace.record.recorder import Recorder
+from benchmarks.measure import sandbox_environ
+from benchmarks.run_processes import Process, running
+from benchmarks.table import Result, Row
+
+EVENTS, RULES, LINES = 100_000, 20, 500
+DELIVERIES, PAUSE = 400, 0.025
+_CLI = (sys.executable, "-m", "agenttrace.cli.main")
+_RECEIVER = """
+import asyncio, json, sys, time
+from aiohttp import web
+async def take(request):
+    body = await request.json()
+    if body["rule"] == "delivered":
+        got.append((body["events"][0]["facts"]["tool"], time.time()))
+    return web.Response()
+async def told(request):
+    return web.json_response(got)
+got = []
+async def main():
+    app = web.Application(client_max_size=1 << 30)
+    app.router.add_post("/", take)
+    app.router.add_get("/told", told)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    print(json.dumps(runner.addresses[0][1]), flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+class _Engine(NamedTuple):
+    cpu_seconds: float
+    wall_seconds: float
+    events: int
+    firings: int
+
+
+def measure(work: Path) -> Result:
+    """The recorder without and with rules, the engine, and the delivery."""
+    home = work / "rules"
+    shutil.rmtree(home, ignore_errors=True)
+    with _receiver() as (url, receiver):
+        plain, ruled = _recorded(home, url)
+        engine = _decided(home)
+        taken = sorted(_delivered(home, url, receiver))
+    rows = [
+        Row("recording without rules", {"CPU s": f"{plain:.2f}"}, 1.0),
+        Row(f"the same with {RULES} rules", {"CPU s": f"{ruled:.2f}"}, ruled / plain),
+        Row(
+            f"the engine, {engine.events:,} noted events, {engine.firings:,} firings",
+            {"CPU s": f"{engine.cpu_seconds:.2f}", "events/s": f"{engine.events / engine.wall_seconds:,.0f}"},
+        ),
+        Row(
+            f"a failed tool to its delivered webhook, {len(taken)} times",
+            {
+                f"p{share} ms": f"{taken[min(len(taken) * share // 100, len(taken) - 1)] * 1000:.0f}"
+                for share in (50, 99)
+            },
+        ),
+    ]
+    return Result(f"{EVENTS:,} recorded events and {RULES} rules", rows, base="without rules")
+
+
+def sessions() -> Iterator[bytes]:
+    """Sessions in the format of AgentTrace; every eighth tool call fails."""
+    calls = 0
+    for session in range(EVENTS // LINES):
+        lines: list[dict[str, object]] = []
+        turn = 0
+        while len(lines) < LINES:
+            turn += 1
+            lines.append({"type": "turn.begin", "turn": turn, "id": f"t{turn}", "prompt": "Go on with the work. " * 10})
+            for step in range(3):
+                name = f"{turn}.{step}"
+                lines.append({"type": "step.begin", "turn": turn, "id": name, "model": "claude-sonnet-4-5"})
+                calls += 1
+                call = {"id": f"c{calls}", "name": "shell"}
+                lines.append({"type": "tool.begin", **call, "arguments": {"command": "make test " * 20}})
+                status = "error" if calls % 8 == 0 else "ok"
+                lines.append({"type": "tool.end", **call, "status": status, "result": "All is well. " * 40})
+                usage = {"input_tokens": 1000, "output_tokens": 50}
+                response = f"{session} {name}"
+                lines.append({"type": "step.end", "turn": turn, "id": name, "response": response, "usage": usage})
+            lines.append({"type": "turn.end", "turn": turn, "id": f"t{turn}"})
+        stamps = range(1_790_000_000 + session * 600, 2_000_000_000)
+        named = zip(lines[:LINES], stamps, strict=False)
+        yield b"".join(_line(f"s{session}", stamp, line) for line, stamp in named)
+
+
+def _line(session: str, stamp: float, line: dict[str, object]) -> bytes:
+    return json.dumps({"v": 1, "session": session, "ts": stamp, **line}).encode() + b"\n"
+
+
+def _rules(url: str) -> str:
+    """Twenty rules: filters that match, filters that do not, settle times, cooldowns and samples."""
+    kinds = ("tool.failed", "session.waiting", "session.ended", "turn.failed")
+    extras = (
+        'where = { project = "other" }',
+        'settle = "10s"',
+        'cooldown = "10m"',
+        "sample = 0.2",
+        "where = { min_cost = 1 }",
+    )
+    found = [f'[actions.hook]\ntype = "webhook"\nurl = "{url}"\nallow_private = true\n']
+    for number in range(RULES - 1):
+        extra = extras[number % len(extras)]
+        found.append(f'[rules.r{number}]\non = "{kinds[number % 4]}"\nstart = "all"\ndo = ["hook"]\n{extra}\n')
+    found.append(
+        '[rules.delivered]\non = "tool.failed"\nmax_per_day = 100000\ndo = ["hook"]\nwhere = { tool = "d*" }\n'
+    )
+    return "\n".join(found)
+
+
+def _environ(home: Path, store: Path) -> dict[str, str]:
+    return sandbox_environ(home, AGENTTRACE_HOME=str(store))
+
+
+def _recorded(home: Path, url: str) -> tuple[float, float]:
+    """CPU seconds of recording without and with rules."""
+    recorders = []
+    for name in ("plain", "store"):
+        store, logs = home / name, home / f"{name}-logs"
+        for folder in (store, logs):
+            folder.mkdir(parents=True, mode=0o700)
+        if name == "store":
+            (store / "agenttrace.toml").write_text(_rules(url))
+        settings = load_settings(_environ(home, store))
+        register_rules(settings)
+        recorders.append((Recorder(settings, paths=[str(logs)]), logs))
+    spent: tuple[list[float], list[float]] = ([], [])
+    for number, data in enumerate(sessions()):
+        for which in (0, 1) if number % 2 else (1, 0):
+            recorder, logs = recorders[which]
+            (logs / f"s{number}.jsonl").write_bytes(data)
+            began = time.process_time()
+            recorder.scan()
+            recorder.drain()
+            spent[which].append(time.process_time() - began)
+    for recorder, _ in recorders:
+        recorder.close()
+    # Of the median session, as a busy machine disturbs some.
+    plain, ruled = (statistics.median(each) * len(each) for each in spent)
+    return plain, ruled
+
+
+def _decided(home: Path) -> _Engine:
+    """Let the engine decide about everything that the last recording noted."""
+    store = home / "store"
+    (events,) = _query(store, "SELECT count(*) FROM rule_events")
+    began = time.perf_counter()
+    command, null = [*_CLI, "rules", "run"], subprocess.DEVNULL
+    with subprocess.Popen(command, env=_environ(home, store), stdout=null, stderr=null) as process:
+        while _query(store, "SELECT count(*) FROM rule_events")[0] or _query(store, _TO_DECIDE)[0]:
+            time.sleep(0.1)
+        wall = time.perf_counter() - began
+        process.send_signal(signal.SIGTERM)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    (firings,) = _query(store, "SELECT count(*) FROM rule_firings")
+    return _Engine(used.ru_utime + used.ru_stime, wall, events, firings)
+
+
+_TO_DECIDE = "SELECT count(*) FROM rule_firings WHERE state = 'settling'"
+
+
+def _query(store: Path, sql: str) -> tuple[int, ...]:
+    with contextlib.closing(sqlite3.connect(f"file:{store / 'agenttrace.db'}?mode=ro", uri=True)) as connection:
+        found: tuple[int, ...] = connection.execute(sql).fetchone()
+    return found
+
+
+def _delivered(home: Path, url: str, receiver: Process) -> list[float]:
+    """Seconds from the write of a line to the arrival of its message."""
+    logs, store = home / "live", home / "store"
+    logs.mkdir()
+    written: dict[str, float] = {}
+    path = logs / "live.jsonl"
+    command = [*_CLI, "record", str(logs), "--json"]
+    with running(command, environ=_environ(home, store)):
+        _write(path, {"type": "turn.begin", "turn": 1, "id": "t1"})
+        # The engine has started when the first message arrives.
+        for attempt in range(600):
+            _fail(path, f"d-first-{attempt}")
+            time.sleep(0.2)
+            if _told(url):
+                break
+        for number in range(DELIVERIES):
+            written[f"d{number}"] = time.time()
+            _fail(path, f"d{number}")
+            time.sleep(PAUSE)
+        until = time.monotonic() + 120
+        while len(arrived := {tool: at for tool, at in _told(url) if tool in written}) < DELIVERIES:
+            assert time.monotonic() < until, f"{len(arrived)} of {DELIVERIES} arrived; {receiver.pid}"
+            time.sleep(0.2)
+    return [arrived[tool] - at for tool, at in written.items()]
+
+
+def _fail(path: Path, tool: str) -> None:
+    _write(
+        path,
+        {"type": "tool.begin", "id": tool, "name": tool, "arguments": {}},
+        {"type": "tool.end", "id": tool, "status": "error", "result": "x"},
+    )
+
+
+def _write(path: Path, *lines: dict[str, object]) -> None:
+    with path.open("ab") as file:
+        for line in lines:
+            file.write(_line("live", time.time(), line))
+
+
+def _told(url: str) -> list[tuple[str, float]]:
+    with urllib.request.urlopen(url + "told") as answer:
+        found: list[tuple[str, float]] = json.load(answer)
+    return found
+
+
+@contextlib.contextmanager
+def _receiver() -> Iterator[tuple[str, Process]]:
+    environ = sandbox_environ(Path(__file__).parent / "data")
+    with running([sys.executable, "-c", _RECEIVER], environ=environ) as process:
+        yield f"http://127.0.0.1:{process.line()}/", process

@@ -1,0 +1,298 @@
+"""``agenttrace rules run``: the engine of rules as a process, and what connects it with the rest of the program."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agenttrace.cli import opening
+from agenttrace.cli.child_process import ChildProcess, until_store_changes, when_input_ends
+from agenttrace.cli.stopping import setter, until_stopped
+from agenttrace.config import SettingsError
+from agenttrace.config.rule_tables import all_rules, console_file
+from agenttrace.locking import LockedError, ProcessLock
+from agenttrace.rules.lock import NAME, owner
+from agenttrace.store.errors import STORE_FAILURES, NewerStoreError
+from agenttrace.views.places import store_path
+
+if TYPE_CHECKING:
+    from agenttrace.cli.chain_jobs import ChainJobs
+    from agenttrace.config import Settings
+    from agenttrace.config.rules import ActionType
+    from agenttrace.prices.costing import Cashier
+    from agenttrace.rules.actions.chain import ChainStarter
+    from agenttrace.rules.actions.contract import Action
+    from agenttrace.rules.crossings import CrossingSource
+    from agenttrace.rules.engine import RuleEngine
+    from agenttrace.rules.runner import ActionRunner
+    from agenttrace.store.sqlite.store import SqliteStore
+
+logger = logging.getLogger(__name__)
+
+#: The engine gives way to the recorder.
+_NICE = 5
+#: How long actions may go on after a stop; what is cut off is repeated with the same idempotency key.
+_GRACE_SECONDS = 10.0
+#: How often the settings file and the store's file are checked for being others.
+_CHECK_SECONDS = 1.0
+#: How often the state for the guard is written while something is recorded.
+_GUARD_SECONDS = 2.0
+
+
+@contextmanager
+def running_rules(settings: Settings) -> Iterator[None]:
+    """Run the rules while the block lasts, as soon as there are some."""
+    with ChildProcess(settings, "rules", owner, _Wanted(settings)):
+        yield
+
+
+class _Wanted:
+    """Whether a rule is on, or there is a budget; the answer stays yes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._files = _Files(settings)
+        self._settings = settings
+        self._found = False
+
+    def __call__(self) -> bool:
+        with suppress(SettingsError):
+            self._settings = self._files.changed() or self._settings
+        self._found = self._found or bool(self._settings.budgets) or any_on(self._settings)
+        return self._found
+
+
+def any_on(settings: Settings) -> bool:
+    """Whether a rule is on, in the settings or by a switch."""
+    if any(rule.mode != "off" for rule in all_rules(settings).rules.values()):
+        return True
+    if not store_path(settings).exists():
+        return False
+    try:
+        with opening.opened_store(settings) as store:
+            return any(state.mode in ("on", "dry") for state in store.rules.states().values())
+    except Exception:
+        # An older store, or one that is locked or damaged: others report it.
+        return False
+
+
+def register_rules(settings: Settings) -> None:
+    """Have events noted for the rules, before recording starts."""
+    if not any_on(settings):
+        return
+    from agenttrace.calendar import day_finder
+    from agenttrace.rules.engine import register
+
+    with opening.opened_store(settings, read_only=False) as store:
+        day_of = day_finder(settings.usage.timezone)
+        register(store, all_rules(settings), home=settings.home, day_of=day_of, now=time.time())
+
+
+def make_actions(settings: Settings, store: SqliteStore, chains: ChainStarter) -> dict[ActionType, Action]:
+    """What each type of action is carried out by."""
+    from agenttrace.cli.kept_answers import kept_in
+    from agenttrace.cli.session_inputs import SessionInputs
+    from agenttrace.masking import Mask
+    from agenttrace.rules.actions.chain import Chain
+    from agenttrace.rules.actions.command import Command
+    from agenttrace.rules.actions.notify import Notify
+    from agenttrace.rules.actions.webhook import Webhook
+
+    mask = Mask(settings.export.mask)
+    texts = SessionInputs(settings, mask.text)
+    return {
+        "chain": Chain(chains, texts, mask.value, kept_in(store, mask.text)),
+        "webhook": Webhook(mask.value),
+        "notify": Notify(mask.value),
+        "command": Command(settings.home, mask.value, texts),
+    }
+
+
+def run(settings: Settings, *, until_input_ends: bool) -> None:
+    """Run the rules until Ctrl-C, SIGTERM, or where asked for the end of the input."""
+
+    async def main(stop: asyncio.Event) -> None:
+        if until_input_ends:
+            when_input_ends(setter(asyncio.get_running_loop(), stop))
+            with suppress(AttributeError, OSError):
+                os.nice(_NICE)
+        await keep_running(settings, stop)
+
+    with _locked(settings):
+        until_stopped(main, drain_seconds=_GRACE_SECONDS)
+
+
+@contextmanager
+def _locked(settings: Settings) -> Iterator[None]:
+    from agenttrace.cli.errors import CommandError
+    from agenttrace.config import ensure_home
+
+    try:
+        lock = ProcessLock(ensure_home(settings) / NAME)
+    except LockedError as error:
+        problem = f"the rules of {settings.home} are run by process {error.owner or 'unknown'} already"
+        raise CommandError(problem, "Stop that process first.") from None
+    with lock:
+        yield
+
+
+async def keep_running(settings: Settings, stop: asyncio.Event) -> None:
+    """Run the rules until ``stop`` is set; a store that was rebuilt meanwhile is opened anew."""
+    from agenttrace.cli.chain_jobs import ChainJobs
+    from agenttrace.rules.service import TROUBLE_SECONDS, pause
+
+    files = _Files(settings)
+    async with ChainJobs(settings) as chains:
+        while not stop.is_set():
+            try:
+                with opening.opened_store(settings, read_only=False) as store:
+                    settings = await _serve(settings, store, chains, files, stop)
+            except STORE_FAILURES as error:
+                if isinstance(error, NewerStoreError):
+                    raise
+                # Locked, full, or damaged and about to be recovered.
+                logger.warning("the store cannot be used: %s", error)
+                await pause(stop, TROUBLE_SECONDS)
+
+
+async def _serve(
+    settings: Settings, store: SqliteStore, chains: ChainJobs, files: _Files, stop: asyncio.Event
+) -> Settings:
+    """Run the rules on one store, until ``stop`` is set or the store is another; the settings by then."""
+    from agenttrace.rules.service import serve
+
+    engine, runner = make_engine(settings, store, chains)
+    upkeep = _Upkeep(settings, files, store, engine, chains)
+    done = asyncio.Event()
+    watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
+    try:
+        await serve(store, engine, runner, done, on_look=upkeep)
+    finally:
+        watching.cancel()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(runner.drain(), _GRACE_SECONDS)
+        await runner.cancel()
+    return upkeep.settings
+
+
+def make_engine(settings: Settings, store: SqliteStore, chains: ChainStarter) -> tuple[RuleEngine, ActionRunner]:
+    """Engine and runner of this data directory."""
+    from agenttrace.calendar import day_finder
+    from agenttrace.masking import Mask
+    from agenttrace.rules.actions.command import is_caused
+    from agenttrace.rules.engine import RuleEngine
+    from agenttrace.rules.runner import ActionRunner
+    from agenttrace.rules.secrets import SecretSource
+
+    cashier = _cashier(settings)
+
+    def current() -> Settings:
+        """With the budgets of now, which may have been read again."""
+        return msgspec.structs.replace(settings, budgets=engine.tables.budgets)
+
+    engine = RuleEngine(
+        store,
+        all_rules(settings),
+        home=settings.home,
+        cashier=cashier,
+        day_of=day_finder(settings.usage.timezone),
+        sources=[SecretSource(store, Mask(settings.export.mask).text), _crossings(current, store, cashier)],
+        is_caused=partial(is_caused, settings.home),
+    )
+    actions = make_actions(settings, store, chains)
+    return engine, ActionRunner(store, engine, home=settings.home, cashier=cashier, actions=actions)
+
+
+def _crossings(current: Callable[[], Settings], store: SqliteStore, cashier: Cashier) -> CrossingSource:
+    """What budgets and limits have crossed."""
+    from agenttrace.rules.budgets import crossings_since
+    from agenttrace.rules.crossings import CrossingSource
+    from agenttrace.rules.limits import limit_crossings, limit_states
+
+    return CrossingSource(
+        store,
+        lambda since, now: crossings_since(store, current(), since, now, cashier),
+        lambda now: limit_crossings(limit_states(store, current(), now, cashier)),
+    )
+
+
+class _Upkeep:
+    """What is done before a look: read settings that changed, and write the state that the guard reads."""
+
+    def __init__(
+        self, settings: Settings, files: _Files, store: SqliteStore, engine: RuleEngine, chains: ChainJobs
+    ) -> None:
+        #: The settings that the rules are from.
+        self.settings = settings
+        self._files = files
+        self._new: Settings | None = None
+        self._store, self._engine, self._chains = store, engine, chains
+        self._cashier = _cashier(settings)
+        self._commits, self._refreshed = -1, 0.0
+
+    def __call__(self) -> None:
+        try:
+            self._new = self._files.changed() or self._new
+        except SettingsError as error:
+            logger.warning("the rules stay as they were: %s", error)
+        if self._new is not None:
+            # If the store is locked now, the next look tries it again.
+            self._engine.keep(all_rules(self._new))
+            self._chains.use(self._new)
+            self.settings, self._new = self._new, None
+            self._cashier, self._commits = _cashier(self.settings), -1
+        self._refresh_guard()
+
+    def _refresh_guard(self) -> None:
+        commits, now = self._store.commits(), time.monotonic()
+        if not self.settings.budgets or commits == self._commits or now - self._refreshed < _GUARD_SECONDS:
+            return
+        self._commits, self._refreshed = commits, now
+        from agenttrace.rules import guard_state
+
+        guard_state.refresh(self._store, self.settings, self._cashier)
+
+
+def _cashier(settings: Settings) -> Cashier:
+    from agenttrace.prices.costing import Cashier
+
+    return Cashier.load(settings)
+
+
+class _Files:
+    """The files that rules are written in."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._paths = [path for path in (settings.file, console_file(settings.home)) if path is not None]
+        self._known = self._stamps()
+        self._checked = time.monotonic()
+
+    def changed(self) -> Settings | None:
+        """The settings, where a file changed since the last call."""
+        if time.monotonic() - self._checked < _CHECK_SECONDS:
+            return None
+        self._checked = time.monotonic()
+        stamps = self._stamps()
+        if stamps == self._known:
+            return None
+        self._known = stamps
+        return opening.settings()
+
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        return [_stamp(path) for path in self._paths]
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

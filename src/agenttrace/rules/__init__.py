@@ -1,0 +1,1 @@
+"""Rules: recorded events start actions, each exactly once."""

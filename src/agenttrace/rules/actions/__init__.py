@@ -1,0 +1,1 @@
+"""Actions of rules: chains of applications, webhooks, notifications, commands."""

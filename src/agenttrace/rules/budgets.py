@@ -1,0 +1,319 @@
+"""The state of budgets at a moment: what is spent of each, how fast, and what that comes to at the end of the period.
+
+The burn rate is what was spent in the period divided by its hours so far; the first hour counts whole, so that a few
+minutes are not projected onto a day. The forecast is linear: it goes on at that rate until the period ends. The rate of
+the last hours stands beside it. A budget of a session is one of each session that was active in the last day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, timedelta
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agenttrace.calendar import day_finder, midnight
+from agenttrace.config.rules import BudgetSettings, Period, Where
+from agenttrace.config.sections import UsageSettings
+from agenttrace.config.settings import Settings
+from agenttrace.ids import crossing_key
+from agenttrace.model import Session
+from agenttrace.prices.costing import Bill, Cashier
+from agenttrace.projects import project_matches
+from agenttrace.store.questions import RecentQuery, SessionFilter, UsageQuery, UsageRow
+from agenttrace.store.store import Store
+
+HOUR = 3_600_000_000
+#: Over how many hours the recent rate is taken.
+RECENT_HOURS = 3
+#: For how many hours after its last line a session has a state of its budget, and how many of them.
+_SESSION_HOURS, _MOST_SESSIONS = 24, 300
+#: How many days that ended meanwhile are looked at.
+_MOST_DAYS = 32
+#: What rounding leaves of a sum must not decide whether a threshold is crossed.
+_ROUNDING = 1e-9
+
+
+class BudgetState(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a budget is used; times are microseconds since the epoch."""
+
+    name: str
+    period: Period
+    where: Where
+    #: The period, or of a session's budget the session.
+    start: int
+    end: int | None
+    #: The first day of the period, in the time zone of usage.
+    first_day: str
+    session: Session | None = None
+    unit: str
+    #: Of money: the currency that the budget is counted in; ``None`` where nothing has a price yet.
+    currency: str | None
+    limit: float
+    #: ``None`` where it cannot be known; ``problem`` says why.
+    spent: float | None
+    share: float | None
+    warn: tuple[float, ...]
+    #: Of ``warn`` those that are reached.
+    crossed: tuple[float, ...] = ()
+    #: Currency units by the currency of the prices, before anything was converted.
+    amounts: dict[str, float] = {}
+    tokens: int = 0
+    #: Tokens that have no price: they are not in ``spent``.
+    unpriced_tokens: int = 0
+    unpriced_models: tuple[str, ...] = ()
+    #: An hour, over the period so far and over the last hours.
+    rate: float | None = None
+    recent_rate: float | None = None
+    #: At the end of the period, if it goes on at ``rate``.
+    forecast: float | None = None
+    #: When the limit will be reached at ``rate``; ``None`` where that is not before the end, or it is reached.
+    reached_at: int | None = None
+    problem: str | None = None
+
+
+class Crossing(NamedTuple):
+    """A threshold of a budget that was reached."""
+
+    #: The same whenever and however often it is noticed.
+    key: bytes
+    threshold: float
+    state: BudgetState
+
+
+def budget_states(store: Store, settings: Settings, now: int, cashier: Cashier | None = None) -> list[BudgetState]:
+    """The state of every budget of the settings, in their order; budgets of sessions are one for each session."""
+    if not settings.budgets:
+        return []
+    counter = _Counter(store, settings, now, cashier or Cashier.load(settings))
+    return [state for budget in settings.budgets.values() for state in counter.states(budget)]
+
+
+def crossings(states: Iterable[BudgetState]) -> list[Crossing]:
+    """The thresholds that are reached, each with a key that is unique in its period or session."""
+    return [
+        Crossing(crossing_key("budget", state.name, state.period, place_of(state), repr(threshold)), threshold, state)
+        for state in states
+        for threshold in state.crossed
+    ]
+
+
+def crossings_since(
+    store: Store, settings: Settings, since: int, now: int, cashier: Cashier | None = None
+) -> list[Crossing]:
+    """The thresholds that are reached now, and those of periods that ended since the last look.
+
+    What was spent just before midnight may be recorded after it.
+    """
+    moments = (*_ends_of_days(settings.usage.timezone, since, now), now)
+    prices = cashier or Cashier.load(settings)
+    found = (crossings(budget_states(store, settings, moment, prices)) for moment in moments)
+    return list({crossing.key: crossing for each in found for crossing in each}.values())
+
+
+def _ends_of_days(timezone: str, since: int, now: int) -> list[int]:
+    """The last moments of the days that ended from one moment to another, of very many the latest."""
+    day, found = date.fromisoformat(day_finder(timezone)(now)), list[int]()
+    while len(found) < _MOST_DAYS and (start := midnight(day, timezone)) > since:
+        found.append(start - 1)
+        day -= timedelta(days=1)
+    return found[::-1]
+
+
+def place_of(state: BudgetState) -> str:
+    """The period that a state is of: its first day, or its session."""
+    return state.first_day if state.session is None else f"session {state.session.id}"
+
+
+def first_day_of(period: Period, today: date) -> date:
+    """The first day of the period that a day is in; weeks begin on Monday."""
+    if period == "week":
+        return today - timedelta(days=today.weekday())
+    return today.replace(day=1) if period == "month" else today
+
+
+def day_after(period: Period, first: date) -> date:
+    """The first day of the next period."""
+    if period == "month":
+        return (first.replace(day=28) + timedelta(days=4)).replace(day=1)
+    return first + timedelta(days=7 if period == "week" else 1)
+
+
+class _Filter(NamedTuple):
+    """``where`` of a budget as the store takes it."""
+
+    agents: frozenset[str]
+    projects: frozenset[str]
+    models: frozenset[str]
+    #: True where no recorded directory or model matches: the empty set would match all.
+    nothing: bool = False
+
+
+class _Counter:
+    """Counts what budgets are about, with one look at the directories and models."""
+
+    def __init__(self, store: Store, settings: Settings, now: int, cashier: Cashier) -> None:
+        self._store, self._settings, self._now, self._cashier = store, settings, now, cashier
+        self._zone = settings.usage.timezone
+        self._today = date.fromisoformat(day_finder(self._zone)(now))
+        budgets = settings.budgets.values()
+        since = min(first_day_of(each.period, self._today) for each in budgets).isoformat()
+        self._projects = self._names("project", since) if any(each.where.project for each in budgets) else ()
+        self._models = self._names("model", since) if any(each.where.model for each in budgets) else ()
+
+    def _names(self, by: str, since: str) -> tuple[str, ...]:
+        query = (
+            UsageQuery(by="project", since_day=since) if by == "project" else UsageQuery(by="model", since_day=since)
+        )
+        return tuple(dict.fromkeys(row.group for row in self._store.usage(query)))
+
+    def _filter(self, where: Where) -> _Filter:
+        projects = frozenset(each for each in self._projects if project_matches(each or None, where.project))
+        models = frozenset(each for each in self._models if _is_one_of(each, where.model))
+        nothing = bool((where.project and not projects) or (where.model and not models))
+        if not where.project:
+            projects = frozenset()
+        return _Filter(frozenset(where.agent), projects, models if where.model else frozenset(), nothing)
+
+    def states(self, budget: BudgetSettings) -> Iterator[BudgetState]:
+        if budget.period == "session":
+            yield from self._of_sessions(budget)
+            return
+        first = first_day_of(budget.period, self._today)
+        after = day_after(budget.period, first)
+        start, end = midnight(first, self._zone), midnight(after, self._zone)
+        wanted = self._filter(budget.where)
+        agents, projects, models, nothing = wanted
+        query = UsageQuery(
+            since_day=first.isoformat(),
+            before_day=after.isoformat(),
+            agents=agents,
+            projects=projects,
+            models=models,
+        )
+        rows = [] if nothing else self._store.usage(query)
+        state = BudgetState(
+            **_figures(budget, self._cashier.bill(rows), self._settings.usage),
+            start=start,
+            end=end,
+            first_day=first.isoformat(),
+        )
+        yield self._projected(state, [] if nothing else self._recent(wanted))
+
+    def _recent(self, wanted: _Filter) -> list[UsageRow]:
+        since = self._now - RECENT_HOURS * HOUR
+        query = RecentQuery(since=since, agents=wanted.agents, projects=wanted.projects, models=wanted.models)
+        return [each.row for each in self._store.recent_usage(query) if each.at <= self._now]
+
+    def _projected(self, state: BudgetState, recent: Sequence[UsageRow]) -> BudgetState:
+        if state.spent is None or state.end is None:
+            return state
+        hours = max((self._now - state.start) / HOUR, 1.0)
+        left = max(state.end - self._now, 0) / HOUR
+        rate = state.spent / hours
+        reached = None
+        if state.spent < state.limit <= state.spent + rate * left:
+            reached = self._now + round((state.limit - state.spent) / rate * HOUR)
+        lately = _spent(state.unit, self._cashier.bill(recent), self._settings.usage)
+        return msgspec.structs.replace(
+            state,
+            rate=rate,
+            recent_rate=None if lately.amount is None else lately.amount / RECENT_HOURS,
+            forecast=state.spent + rate * left,
+            reached_at=reached,
+        )
+
+    def _of_sessions(self, budget: BudgetSettings) -> Iterator[BudgetState]:
+        since = self._now - _SESSION_HOURS * HOUR
+        wanted = SessionFilter(agents=frozenset(budget.where.agent), since=since)
+        found = [
+            session
+            for session in self._store.sessions(wanted, limit=_MOST_SESSIONS)
+            if not budget.where.project or project_matches(session.project, budget.where.project)
+        ]
+        usage = self._store.usage_by_session([session.id for session in found])
+        states = []
+        for session in found:
+            rows = [row for row in usage.get(session.id, ()) if _is_one_of(row.model, budget.where.model)]
+            if rows:
+                states.append(self._of_session(budget, session, rows))
+        yield from sorted(states, key=lambda state: state.share or 0.0, reverse=True)
+
+    def _of_session(self, budget: BudgetSettings, session: Session, rows: Sequence[UsageRow]) -> BudgetState:
+        start = session.started_at or self._now
+        last = session.last_at or start
+        figures = _figures(budget, self._cashier.bill(rows), self._settings.usage)
+        spent = figures["spent"]
+        return BudgetState(
+            **figures,
+            start=start,
+            end=None,
+            first_day=day_finder(self._zone)(start),
+            session=session,
+            rate=None if spent is None else spent / max((last - start) / HOUR, 1.0),
+        )
+
+
+class _Spent(NamedTuple):
+    amount: float | None
+    currency: str | None = None
+    problem: str | None = None
+
+
+def _figures(budget: BudgetSettings, bill: Bill, usage: UsageSettings) -> dict[str, Any]:
+    """The fields of a state that a bill says."""
+    unit = "tokens" if budget.tokens is not None else "money"
+    limit = float(budget.tokens if budget.tokens is not None else budget.limit or 0)
+    spent = _spent(unit, bill, usage)
+    amount = spent.amount
+    crossed = () if amount is None else tuple(each for each in budget.warn if amount + _ROUNDING >= each * limit)
+    return {
+        "name": budget.name,
+        "period": budget.period,
+        "where": budget.where,
+        "unit": unit,
+        "currency": spent.currency,
+        "limit": limit,
+        "spent": amount,
+        "share": None if amount is None else amount / limit,
+        "warn": budget.warn,
+        "crossed": crossed,
+        "amounts": bill.originals,
+        "tokens": bill.all_tokens,
+        "unpriced_tokens": bill.unpriced_tokens,
+        "unpriced_models": tuple(sorted(bill.unpriced_models)),
+        "problem": spent.problem,
+    }
+
+
+def _spent(unit: str, bill: Bill, usage: UsageSettings) -> _Spent:
+    """What counts for a budget of this unit, or why that is not known."""
+    if unit == "tokens":
+        return _Spent(float(bill.all_tokens))
+    amounts = bill.amounts
+    if not amounts:
+        if bill.unpriced_tokens:
+            models = ", ".join(sorted(bill.unpriced_models)[:3])
+            return _Spent(None, None, f"no price is known for {models}; set one in agenttrace.toml under [prices]")
+        return _Spent(0.0, None if usage.currency == "native" else usage.currency)
+    if len(amounts) == 1 and usage.currency in ("native", *amounts):
+        ((currency, amount),) = amounts.items()
+        return _Spent(amount, currency)
+    return _Spent(None, None, _not_comparable(sorted(amounts), usage))
+
+
+def _not_comparable(currencies: Sequence[str], usage: UsageSettings) -> str:
+    """Why amounts cannot be added, with the setting that is missing."""
+    listed = " and ".join(currencies)
+    if not {*currencies} <= {"USD", "CNY"}:
+        return f"costs are in {listed}; only USD and CNY are converted (usage.exchange_rate)"
+    missing = [] if usage.exchange_rate is not None else ["usage.exchange_rate"]
+    if usage.currency == "native":
+        missing.insert(0, "usage.currency")
+    return f"costs are in {listed}; set {' and '.join(missing)} in agenttrace.toml"
+
+
+def _is_one_of(model: str, globs: Sequence[str]) -> bool:
+    return not globs or any(fnmatchcase(model, glob) for glob in globs)

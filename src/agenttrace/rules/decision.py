@@ -1,0 +1,155 @@
+"""What a rule decides about an event: fire, wait, or not, with the reason.
+
+``verdict`` depends on nothing but its arguments. Whether a rule would have fired in the past is the same question with
+another clock and another history (see ``trial.py``).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, Protocol, cast
+
+import msgspec
+
+from agenttrace.config.rules import Once, RuleMode, RuleSettings
+from agenttrace.rules.facts import Facts, mismatch
+from agenttrace.store.rules import Firing, RuleEvent, RuleState, key_of
+
+#: The beginning of the ids of sessions that rules cause.
+CAUSED = "rule-"
+
+#: Events that are one for each of these by themselves; their keys stay when the session becomes a part of another.
+_NAMED: dict[str, tuple[Once, ...]] = {"tool.failed": ("span",), "turn.failed": ("turn", "span")}
+
+Outcome = Literal["fire", "wait", "hold", "dry", "skip"]
+
+
+class Verdict(NamedTuple):
+    """What is done about an event; ``due``: when to ask again."""
+
+    outcome: Outcome
+    reason: str | None = None
+    due: float = 0.0
+
+
+class History(Protocol):
+    """What a rule did before."""
+
+    def fired(self, firing: Firing) -> int | None:
+        """Another firing of the rule for the same session, turn or span."""
+        ...
+
+    def fired_dry(self, firing: Firing) -> int | None:
+        """The same among those that were only noted."""
+        ...
+
+    def is_superseded(self, firing: Firing) -> bool:
+        """Whether the rule knows of a later event of the kind in the session."""
+        ...
+
+    def last_message_at(self, rule: str) -> float | None:
+        """When the last message of a rule was due to be sent."""
+        ...
+
+    def of_day(self, rule: str, day: str) -> tuple[int, int]:
+        """How many messages of a rule a day has, and the tokens of their chains."""
+        ...
+
+
+def in_force(rule: RuleSettings, state: RuleState | None) -> RuleSettings:
+    """A rule with the mode that the user switched it to, if any."""
+    if state is None or state.mode is None:
+        return rule
+    return msgspec.structs.replace(rule, mode=cast("RuleMode", state.mode))
+
+
+def once_key(rule: RuleSettings, event: RuleEvent) -> bytes:
+    """What a rule fires once for."""
+    if event.session is None or rule.once == "crossing" or rule.once in _NAMED.get(event.kind, ()):
+        return event.key
+    if rule.once == "session":
+        return key_of("session", event.session)
+    if rule.once == "span" and event.span is not None:
+        return key_of("span", event.session, event.span.hex())
+    return key_of("turn", event.session, event.turn)
+
+
+def is_sampled(rule: RuleSettings, event: RuleEvent) -> bool:
+    """Whether the event is in the rule's sample: all events of a session are, or none."""
+    whose = event.key.hex() if event.session is None else event.session
+    place = int.from_bytes(key_of("sample", rule.name, whose)[:8], "big")
+    return place < rule.sample * 2**64
+
+
+def objection(rule: RuleSettings, event: RuleEvent, facts: Facts, since: int) -> str | None:
+    """Why an event does not concern a rule at all, now or later; ``None``: it may."""
+    if event.at < since:
+        return "it happened before the rule's start"
+    if not is_sampled(rule, event):
+        return f"not in the sample of {rule.sample:.0%}"
+    if event.session is not None and facts.session is None:
+        return "the session was removed"
+    if facts.session is not None and facts.session.session_id.startswith(CAUSED):
+        return "the session was caused by a rule"
+    return mismatch(rule.where, facts) if rule.settle == 0 else None
+
+
+def verdict(
+    rule: RuleSettings, firing: Firing, facts: Facts, history: History, *, silent: float, now: float, day: str
+) -> Verdict:
+    """What is done now about an event that concerns a rule; ``silent``: for how many seconds its session was."""
+    if firing.event.session is not None and facts.session is None:
+        return Verdict("skip", "the session was removed")
+    if _went_on(firing, facts, history):
+        return Verdict("skip", "the session went on before it was silent long enough")
+    if silent < rule.settle or _works_again(firing, facts):
+        return Verdict("wait", None, now + max(rule.settle - silent, 1.0))
+    reason = mismatch(rule.where, facts)
+    if reason is not None:
+        return Verdict("skip", reason)
+    other = history.fired(firing)
+    if other is not None:
+        return Verdict("skip", f"fired for this {_whose(rule)} before, in firing {other}")
+    if rule.mode == "dry":
+        other = history.fired_dry(firing)
+        return Verdict("dry") if other is None else Verdict("skip", f"noted for this {_whose(rule)} before")
+    return _capped(rule, history, day) or _cooling(rule, history, now) or Verdict("fire")
+
+
+def _went_on(firing: Firing, facts: Facts, history: History) -> bool:
+    """Whether what the event says of its session is not so any more."""
+    event, session = firing.event, facts.session
+    if session is None:
+        return False
+    if event.kind == "session.waiting":
+        return session.state != "waiting" or history.is_superseded(firing)
+    if event.kind == "session.stuck":
+        return session.state not in ("working", "interrupted") or session.turns > event.turn
+    return event.kind == "session.ended" and session.turns > event.turn
+
+
+def _works_again(firing: Firing, facts: Facts) -> bool:
+    """Whether a session that had ended goes on within the same turn."""
+    return firing.event.kind == "session.ended" and facts.session is not None and facts.session.state == "working"
+
+
+def _whose(rule: RuleSettings) -> str:
+    return "event" if rule.once == "crossing" else rule.once
+
+
+def _capped(rule: RuleSettings, history: History, day: str) -> Verdict | None:
+    messages, tokens = history.of_day(rule.name, day)
+    if messages >= rule.max_per_day:
+        return Verdict("skip", f"the rule fired {messages} times today, and max_per_day is {rule.max_per_day}")
+    if rule.tokens_per_day is not None and tokens >= rule.tokens_per_day:
+        return Verdict("skip", f"the rule used {tokens} tokens today, and tokens_per_day is {rule.tokens_per_day}")
+    return None
+
+
+def _cooling(rule: RuleSettings, history: History, now: float) -> Verdict | None:
+    if not rule.cooldown:
+        return None
+    last = history.last_message_at(rule.name)
+    # A message of the future is from before the clock was set back.
+    if last is None or not last <= now < last + rule.cooldown:
+        return None
+    return Verdict("hold", None, last + rule.cooldown)

@@ -1,0 +1,234 @@
+"""What a rule would have done: the events of a past period, and the same decisions about them.
+
+Differences from what really would have happened are few, and said where the report is shown: sessions are judged by
+what they cost by now, and waits for permissions are not in the store. Some kinds of events cannot be told from what is
+stored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from agenttrace.config.rules import EventKind, RuleSettings
+from agenttrace.model import Session
+from agenttrace.prices.costing import Cashier
+from agenttrace.rules.decision import objection, once_key, verdict
+from agenttrace.rules.facts import Facts, read_facts
+from agenttrace.store.questions import MAIN_STREAM, ErrorQuery, SessionFilter
+from agenttrace.store.rules import Firing, RuleEvent, key_of
+from agenttrace.store.sqlite.rule_events import ended_event
+from agenttrace.store.sqlite.store import SqliteStore
+
+#: Kinds of events that can be told from what is stored.
+TRIED: frozenset[EventKind] = frozenset(
+    ("session.waiting", "session.ended", "turn.failed", "tool.failed", "quarantine.grew")
+)
+#: Events that a trial looks at; a rule that would meet more is tried on the latest.
+MOST_EVENTS = 20_000
+_PAGE = 1_000
+_MICROS = 1_000_000
+_KINDS = {"turn.failed": "turn", "tool.failed": "tool"}
+
+
+class Candidate(NamedTuple):
+    """An event of the past, and for how many seconds its session was silent after it."""
+
+    event: RuleEvent
+    silent: float
+
+
+class Tried(NamedTuple):
+    """What a rule would have done about an event."""
+
+    facts: Facts
+    outcome: str
+    reason: str | None
+    #: When, in seconds since the epoch.
+    at: float
+
+
+class Trial(NamedTuple):
+    """What a rule would have done in a period."""
+
+    rule: str
+    since: int
+    until: int
+    #: In order of time.
+    tried: list[Tried]
+    #: Messages; events that a cooldown collects are in one message.
+    messages: int
+    #: Whether there were more events than a trial looks at.
+    cut: bool
+
+    def reasons(self) -> Counter[str]:
+        """Why events did not fire, and how often."""
+        return Counter(each.reason or "" for each in self.tried if each.outcome == "skip")
+
+    def fired(self) -> list[Tried]:
+        """The events that fire."""
+        return [each for each in self.tried if each.outcome in ("fire", "hold", "dry")]
+
+
+def try_rule(
+    store: SqliteStore, cashier: Cashier, rule: RuleSettings, *, since: int, until: int, day_of: Callable[[int], str]
+) -> Trial:
+    """Ask a rule about the events of a period, in order of time."""
+    found = [each for each in _candidates(store, rule, since, until) if not store.rules.is_copy(each.event)]
+    cut = len(found) > MOST_EVENTS
+    found = sorted(found, key=lambda each: each.event.at)[-MOST_EVENTS:]
+    history = _PastFirings()
+    asked = msgspec.structs.replace(rule, mode="on", start="all")
+    known: dict[int | None, Facts] = {}
+
+    def read(event: RuleEvent) -> Facts:
+        facts = known.get(event.session)
+        if facts is None:
+            facts = known[event.session] = read_facts(store, cashier, event)
+        return facts._replace(event=event)
+
+    tried = [_tried(read, asked, each, history, number, day_of) for number, each in enumerate(found)]
+    return Trial(rule.name, since, until, tried, history.messages, cut)
+
+
+def _tried(
+    read: Callable[[RuleEvent], Facts],
+    rule: RuleSettings,
+    candidate: Candidate,
+    history: _PastFirings,
+    number: int,
+    day_of: Callable[[int], str],
+) -> Tried:
+    event = candidate.event
+    facts = read(event)
+    if facts.session is not None:
+        # As it was then, as far as the decision asks for it.
+        state = "waiting" if event.kind in ("session.waiting", "session.ended") else facts.session.state
+        then = msgspec.structs.replace(facts.session, state=state, turns=max(event.turn, 0) or facts.session.turns)
+        facts = facts._replace(session=then)
+    now = event.at / _MICROS + min(rule.settle, candidate.silent)
+    reason = objection(rule, event, facts, 0)
+    if reason is not None:
+        return Tried(facts, "skip", reason, now)
+    if candidate.silent < rule.settle:
+        return Tried(facts, "skip", "the session went on before it was silent long enough", now)
+    firing = _firing(rule, event, number, now)
+    found = verdict(rule, firing, facts, history, silent=candidate.silent, now=now, day=day_of(round(now * _MICROS)))
+    if found.outcome in ("fire", "hold"):
+        history.note(firing, now, found.due if found.outcome == "hold" else None, day_of)
+    return Tried(facts, found.outcome, found.reason, now)
+
+
+def _firing(rule: RuleSettings, event: RuleEvent, number: int, now: float) -> Firing:
+    return Firing(
+        number=number,
+        rule=rule.name,
+        once_key=once_key(rule, event),
+        event=event,
+        state="settling",
+        reason=None,
+        due_at=now,
+        created_at=now,
+        fired_at=None,
+        ended_at=None,
+        message=None,
+        tokens=0,
+    )
+
+
+class _PastFirings:
+    """What the rule did earlier in the trial."""
+
+    def __init__(self) -> None:
+        self._once: dict[bytes, int] = {}
+        self._days: Counter[str] = Counter()
+        self._last: float | None = None
+        #: When the message goes out that collects what a cooldown holds back.
+        self._held: float | None = None
+        self.messages = 0
+
+    def note(self, firing: Firing, now: float, held: float | None, day_of: Callable[[int], str]) -> None:
+        """The rule fires, or its cooldown holds the event back."""
+        self._once[firing.once_key] = firing.number
+        if held is not None and held == self._held:
+            return
+        self._held = held
+        self._last = now if held is None else self._last
+        self.messages += 1
+        self._days[day_of(round((held or now) * _MICROS))] += 1
+
+    def fired(self, firing: Firing) -> int | None:
+        return self._once.get(firing.once_key)
+
+    def fired_dry(self, firing: Firing) -> int | None:
+        return None
+
+    def is_superseded(self, firing: Firing) -> bool:
+        return False
+
+    def last_message_at(self, rule: str) -> float | None:
+        return self._last
+
+    def of_day(self, rule: str, day: str) -> tuple[int, int]:
+        return self._days[day], 0
+
+
+# -- events of the past ---------------------------------------------------------------------------------------------
+
+
+def _candidates(store: SqliteStore, rule: RuleSettings, since: int, until: int) -> Iterator[Candidate]:
+    if rule.on in _KINDS:
+        yield from _failed(store, rule.on, since, until)
+    elif rule.on in ("session.waiting", "session.ended"):
+        for session in store.sessions(SessionFilter(since=since, until=until)):
+            yield from _pauses(store, session, rule.on, since, until)
+    elif rule.on == "quarantine.grew":
+        for entry in store.quarantine.entries(resolved=True, lines=False, limit=MOST_EVENTS):
+            at = round(entry.found_at * _MICROS)
+            if since <= at < until:
+                key = key_of("quarantine.grew", entry.file_id, entry.offset, entry.digest.hex())
+                facts = {"path": entry.filepath, "offset": entry.offset, "reason": entry.reason}
+                yield Candidate(RuleEvent(key=key, kind=rule.on, at=at, facts=facts), until - at)
+
+
+def _failed(store: SqliteStore, kind: EventKind, since: int, until: int) -> Iterator[Candidate]:
+    before, found = None, 0
+    while found <= MOST_EVENTS:
+        page = store.errors(ErrorQuery(since=since, until=until, before=before, limit=_PAGE))
+        for span in page:
+            if span.kind == _KINDS[kind]:
+                found += 1
+                facts = {"tool": span.name.removeprefix("execute_tool ")} if kind == "tool.failed" else {}
+                key = key_of(kind, span.session, span.span_id.hex())
+                event = RuleEvent(
+                    key=key,
+                    kind=kind,
+                    at=span.start,
+                    session=span.session,
+                    span=span.span_id,
+                    turn=span.turn_index,
+                    facts=facts,
+                )
+                yield Candidate(event, float("inf"))
+        if len(page) < _PAGE:
+            return
+        before = page[-1].place
+
+
+def _pauses(store: SqliteStore, session: Session, kind: EventKind, since: int, until: int) -> Iterator[Candidate]:
+    """The ends of a session's turns, and how long it was silent after each."""
+    turns = [row for row in store.span_rows(session) if row.kind == "turn" and row.stream == MAIN_STREAM]
+    for number, (turn, following) in enumerate(zip(turns, [*turns[1:], None], strict=True), start=1):
+        end = turn.end or session.last_at or turn.start
+        if not since <= end < until:
+            continue
+        silent = ((until if following is None else following.start) - end) / _MICROS
+        if kind == "session.ended":
+            event = ended_event(msgspec.structs.replace(session, turns=number, last_at=end))
+        else:
+            key = key_of(kind, session.id, number)
+            event = RuleEvent(key=key, kind=kind, at=end, session=session.id, turn=number)
+        yield Candidate(event, silent)

@@ -1,0 +1,1 @@
+"""Endpoints about rules."""

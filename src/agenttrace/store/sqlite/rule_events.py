@@ -1,0 +1,146 @@
+"""Events for rules, noted in the transaction that records what they are about.
+
+A batch costs one look at the table of rules. Rows are only written for kinds that a rule asks for, and for events that
+are not older than its start: an import of old logs writes none.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from agenttrace.model import Session
+from agenttrace.store.batch import Batch
+from agenttrace.store.questions import MAIN_STREAM
+from agenttrace.store.rules import RuleEvent, key_of
+
+_WANTED = "SELECT kinds, since FROM rule_states WHERE kinds <> ''"
+_NOTE = """
+INSERT OR IGNORE INTO rule_events (key, kind, session_id, span_id, turn_index, at, recorded_at, facts)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_TOUCH = "INSERT OR REPLACE INTO rule_sessions (session_id, touched_at) VALUES (?, ?)"
+_REFUSED = """
+SELECT d.name, e.session_id, e.span_id, e.answer FROM export_spans e JOIN export_destinations d USING (destination_id)
+WHERE e.queue_no = ? AND e.state = 'refused'
+"""
+
+#: Kinds that silence leads to.
+_BY_SILENCE = ("session.ended", "session.stuck")
+_FAILED_KINDS = {"turn": "turn.failed", "tool": "tool.failed"}
+
+_encode = msgspec.json.Encoder().encode
+
+
+def wanted_kinds(connection: sqlite3.Connection) -> dict[str, int]:
+    """The kinds of events that rules ask for, and since when, in microseconds."""
+    found: dict[str, int] = {}
+    for kinds, since in connection.execute(_WANTED):
+        for kind in kinds.split():
+            found[kind] = min(since, found.get(kind, since))
+    return found
+
+
+def note_batch(connection: sqlite3.Connection, batch: Batch) -> None:
+    """Note the events of a batch that rules ask for; inside its transaction."""
+    wanted = wanted_kinds(connection)
+    if wanted:
+        now = time.time()
+        note_events(connection, _events(batch, wanted, now), now)
+        if any(kind in wanted for kind in _BY_SILENCE):
+            connection.executemany(_TOUCH, ((session.id, now) for session in batch.sessions))
+
+
+def note_events(connection: sqlite3.Connection, events: Iterable[RuleEvent], now: float) -> None:
+    """Note these events, each once; inside a transaction of the caller's."""
+    connection.executemany(
+        _NOTE,
+        (
+            (
+                *(each.key, each.kind, each.session, each.span, each.turn, each.at, now),
+                _encode(each.facts).decode() if each.facts else None,
+            )
+            for each in events
+        ),
+    )
+
+
+def note_refused(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
+    """Note spans that a destination refused; inside the transaction that says so."""
+    if "export.refused" not in wanted_kinds(connection):
+        return
+    now = time.time()
+    rows = [row for number in numbers for row in connection.execute(_REFUSED, (number,))]
+    note_events(
+        connection,
+        (
+            RuleEvent(
+                key=key_of("export.refused", name, span.hex()),
+                kind="export.refused",
+                at=round(now * 1_000_000),
+                session=session,
+                span=span,
+                facts={"destination": name, "reason": (answer or "")[:500]},
+            )
+            for name, session, span, answer in rows
+        ),
+        now,
+    )
+
+
+def _events(batch: Batch, wanted: Mapping[str, int], now: float) -> Iterator[RuleEvent]:
+    yield from _failed_spans(batch, wanted)
+    yield from _session_states(batch, wanted)
+    if "quarantine.grew" in wanted:
+        for file, path, generation, offset, _, digest, reason, *_ in batch.quarantine:
+            yield RuleEvent(
+                key=key_of("quarantine.grew", file, generation, offset, digest.hex()),
+                kind="quarantine.grew",
+                at=round(now * 1_000_000),
+                facts={"path": path, "offset": offset, "reason": reason},
+            )
+
+
+def _failed_spans(batch: Batch, wanted: Mapping[str, int]) -> Iterator[RuleEvent]:
+    if not any(kind in wanted for kind in _FAILED_KINDS.values()):
+        return
+    for row in batch.spans:
+        # See ``batch.span_row``: most spans did not fail.
+        if row[9] != "error":
+            continue
+        kind = _FAILED_KINDS.get(row[5], "")
+        at = row[8] or row[7]
+        # The turn of a subagent is a part of a turn.
+        if kind not in wanted or at < wanted[kind] or (kind == "turn.failed" and row[4] != MAIN_STREAM):
+            continue
+        # By its trace: that may become a part of another session.
+        key = key_of(kind, row[1].hex(), row[0].hex())
+        facts = {"tool": row[6].removeprefix("execute_tool ")} if kind == "tool.failed" else {}
+        yield RuleEvent(key=key, kind=kind, at=at, session=row[3], span=row[0], turn=row[11], facts=facts)
+
+
+def _session_states(batch: Batch, wanted: Mapping[str, int]) -> Iterator[RuleEvent]:
+    """That sessions wait or have ended. Most logs do not say the latter: silence after a turn means it."""
+    since = wanted.get("session.waiting")
+    if since is not None:
+        # Of several in a batch the last: the session went on after the others.
+        last = {session: (number, turn, at) for session, number, turn, at in batch.waits}
+        for session, (number, turn, at) in last.items():
+            if at >= since:
+                key = key_of("session.waiting", session, number)
+                facts = {"wait": number}
+                yield RuleEvent(key=key, kind="session.waiting", at=at, session=session, turn=turn, facts=facts)
+    since = wanted.get("session.ended")
+    if since is not None:
+        for each in batch.sessions:
+            if each.state != "working" and each.events and each.last_at is not None and each.last_at >= since:
+                yield ended_event(each)
+
+
+def ended_event(session: Session) -> RuleEvent:
+    """That a session has ended after its last turn."""
+    key = key_of("session.ended", session.id, session.turns)
+    return RuleEvent(key=key, kind="session.ended", at=session.last_at or 0, session=session.id, turn=session.turns)

@@ -1,0 +1,167 @@
+/** The actions of a rule in the form: chosen ones in order, and a new one. */
+import { useState } from "react";
+
+import { post } from "../../api/client";
+import type { RuleList } from "../../api/shapes";
+import { Badge, Button, Failed, IconButton, Segmented, Text } from "../../parts";
+import { useText } from "../../text";
+import type { ActionDraft, ActionType } from "./draft";
+import { actionTable, newAction } from "./draft";
+import { ChoiceField, Field } from "./field";
+import { formText } from "./form-text";
+import styles from "./rules.module.css";
+import { text } from "./text";
+import { useChange } from "./use-change";
+
+interface ActionsFieldProps {
+  list: RuleList;
+  chosen: string[];
+  onChange: (chosen: string[]) => void;
+}
+
+export function ActionsField({ list, chosen, onChange }: ActionsFieldProps) {
+  const t = useText(text);
+  const w = useText(formText);
+  const [adding, setAdding] = useState(false);
+  const others = list.actions.filter((action) => !chosen.includes(action.name));
+  const typeOf = (name: string) => list.actions.find((action) => action.name === name)?.type;
+  return (
+    <fieldset className={styles.group}>
+      <legend>{w.actionsGroup}</legend>
+      {chosen.length > 0 && (
+        <ol className={styles.chosen}>
+          {chosen.map((name, place) => {
+            const type = typeOf(name);
+            return (
+              <li key={name}>
+                <Text>{name}</Text> {type && <Badge>{t.types[type]}</Badge>}
+                {place > 0 && <IconButton icon="up" label={w.upAction(name)} onClick={() => onChange(movedUp(chosen, place))} />}
+                <IconButton
+                  icon="close"
+                  label={w.dropAction(name)}
+                  onClick={() => onChange(chosen.filter((other) => other !== name))}
+                />
+              </li>
+            );
+          })}
+        </ol>
+      )}
+      <div className={styles.fields}>
+        <ChoiceField
+          label={w.addAction}
+          value=""
+          none="–"
+          options={others.map((action) => ({ value: action.name, label: `${action.name} (${t.types[action.type]})` }))}
+          onChange={(name) => name && onChange([...chosen, name])}
+        />
+        <Button aria-expanded={adding} onClick={() => setAdding(!adding)}>
+          {w.newAction}
+        </Button>
+      </div>
+      {adding && (
+        <NewAction
+          onSaved={(name) => {
+            setAdding(false);
+            onChange([...chosen, name]);
+          }}
+        />
+      )}
+    </fieldset>
+  );
+}
+
+function movedUp(chosen: string[], place: number): string[] {
+  const moved = chosen.toSpliced(place, 1);
+  return moved.toSpliced(place - 1, 0, chosen[place] ?? "");
+}
+
+const TYPES: ActionType[] = ["webhook", "notify", "chain"];
+const FORMATS = ["slack", "teams", "dingtalk", "feishu", "json"] as const;
+const INPUTS = ["outline", "conversation", "transcript", "turn", "span"] as const;
+const KEEPS = ["note", "score", "label"] as const;
+
+interface DraftProps {
+  draft: ActionDraft;
+  onChange: (changes: Partial<ActionDraft>) => void;
+}
+
+function NewAction({ onSaved }: { onSaved: (name: string) => void }) {
+  const t = useText(text);
+  const w = useText(formText);
+  const [draft, setDraft] = useState(newAction);
+  const onChange = (changes: Partial<ActionDraft>) => setDraft((before) => ({ ...before, ...changes }));
+  const name = draft.name.trim();
+  const saving = useChange<void>(
+    () => post("/rules/actions", { name, action: actionTable(draft) }),
+    () => w.saved(name),
+    true,
+  );
+  return (
+    <div className={styles.newAction}>
+      <Segmented<ActionType>
+        label={w.actionType}
+        value={draft.type}
+        onChange={(type) => onChange({ type })}
+        choices={TYPES.map((type) => ({ value: type, label: t.types[type] }))}
+      />
+      <div className={styles.fields}>
+        <Field label={w.actionName} hint={w.nameHint} value={draft.name} onChange={(value) => onChange({ name: value })} />
+        {draft.type === "webhook" && <Webhook draft={draft} onChange={onChange} />}
+        {draft.type === "chain" && <Chain draft={draft} onChange={onChange} />}
+      </div>
+      <p className="faint">{w.commandNote}</p>
+      {saving.error && <Failed error={saving.error} title={w.saveAction} />}
+      <div>
+        <Button disabled={!name} busy={saving.isPending} onClick={() => saving.mutate(undefined, { onSuccess: () => onSaved(name) })}>
+          {w.saveAction}
+        </Button>
+      </div>
+    </div>
+  );
+}
+
+function Webhook({ draft, onChange }: DraftProps) {
+  const t = useText(formText);
+  return (
+    <>
+      <Field label={t.url} hint={t.urlHint} value={draft.url} onChange={(url) => onChange({ url })} />
+      <ChoiceField
+        label={t.format}
+        value={draft.format}
+        options={FORMATS.map((format) => ({ value: format, label: format }))}
+        onChange={(format) => onChange({ format: format as ActionDraft["format"] })}
+      />
+      <Field label={t.secret} secret value={draft.secret} onChange={(secret) => onChange({ secret })} />
+      <label className={styles.tick}>
+        <input type="checkbox" checked={draft.allow_private} onChange={(event) => onChange({ allow_private: event.target.checked })} />
+        {t.allowPrivate}
+      </label>
+    </>
+  );
+}
+
+function Chain({ draft, onChange }: DraftProps) {
+  const t = useText(formText);
+  const toggle = (each: string) =>
+    onChange({ keep: draft.keep.includes(each) ? draft.keep.filter((other) => other !== each) : [...draft.keep, each] });
+  return (
+    <>
+      <Field label={t.apps} hint={t.appsHint} value={draft.apps} onChange={(apps) => onChange({ apps })} />
+      <ChoiceField
+        label={t.input}
+        value={draft.input}
+        options={INPUTS.map((input) => ({ value: input, label: t.inputs[input] }))}
+        onChange={(input) => onChange({ input })}
+      />
+      <fieldset className={styles.keeps}>
+        <legend>{t.keep}</legend>
+        {KEEPS.map((each) => (
+          <label key={each} className={styles.tick}>
+            <input type="checkbox" checked={draft.keep.includes(each)} onChange={() => toggle(each)} />
+            {t.keeps[each]}
+          </label>
+        ))}
+      </fieldset>
+    </>
+  );
+}
