@@ -166,6 +166,25 @@ def test_nothing_is_missing_and_nothing_twice(own: running, browser: Browser, ca
     next(visitors, None)
 
 
+def test_what_comes_while_everything_is_loaded_again_is_seen(own: running, own_visit: Visit) -> None:
+    """A page that was told to load everything again shows what was recorded before the old answer arrived, too."""
+    log = Log(own, "again").recorded()
+    page = own_visit.open(f"/sessions/{log.key}")
+    expect(page.get_by_text("Begin again")).to_be_visible()
+    expect(page.locator("header [role=status]")).to_have_text("Live")
+
+    def old(route: Route) -> None:
+        answer = route.fetch()
+        log.write("meanwhile")
+        page.evaluate("() => new Promise((done) => setTimeout(done, 1500))")
+        route.fulfill(response=answer)
+
+    page.route(re.compile(rf"/api/v1/sessions/{log.key}/timeline"), old, times=1)
+    own.stop()
+    own.start()
+    expect(page.get_by_text("meanwhile", exact=True)).to_be_visible()
+
+
 def test_the_end_is_followed_from_the_beginning(own: running, own_visit: Visit) -> None:
     """A session at work is shown at its end and followed there, also where its facts come later than its spans."""
     log = Log(own, "follow")

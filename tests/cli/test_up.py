@@ -114,6 +114,7 @@ def test_up_records_when_it_cannot_serve(machine: Program, background: Callable[
     while "applications cannot run; recording continues" not in told:
         told += (line := process.stderr.readline())
         assert line, told
+    told += _imported(process)
     out, err = stop(process)
     assert process.returncode == 0
     assert "The console is at http://127.0.0.1:" in out + told + err

@@ -74,11 +74,11 @@ function Trouble({ list }: { list: RuleList }) {
   );
 }
 
-/** Rules of the user, with ready-made ones that are on; then the other ready-made ones. */
+/** Rules of the user; then the ready-made ones, which stay where they are when they are switched. */
 function Lists({ list, onEdit }: { list: RuleList; onEdit: (rule: Rule) => void }) {
   const t = useText(text);
-  const idle = list.items.filter((rule) => rule.origin === "ready" && rule.mode === "off");
-  const mine = list.items.filter((rule) => !idle.includes(rule));
+  const ready = list.items.filter((rule) => rule.origin === "ready");
+  const mine = list.items.filter((rule) => rule.origin !== "ready");
   return (
     <>
       <Section title={t.mine} open>
@@ -95,9 +95,9 @@ function Lists({ list, onEdit }: { list: RuleList; onEdit: (rule: Rule) => void 
           </p>
         )}
       </Section>
-      {idle.length > 0 && (
+      {ready.length > 0 && (
         <Section title={t.ready} note={t.readyNote} open>
-          <Cards rules={idle} onEdit={onEdit} />
+          <Cards rules={ready} onEdit={onEdit} />
         </Section>
       )}
     </>

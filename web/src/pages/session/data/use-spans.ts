@@ -61,6 +61,11 @@ export function useSpans(name: string, onChange: (ids: readonly string[]) => voi
     });
     return () => leaving.abort();
   }, [name, attempt, show]);
+  // What changes while they are loaded again may be newer than what is loaded: watched again from there, it follows.
+  const again = () => {
+    setState((now) => ({ ...now, spans: now.spans && { ...now.spans, whole: false } }));
+    retry();
+  };
   const spans = state.name === name ? state.spans : null;
   useLiveSession(spans?.whole ? spans.key : null, spans?.table.cursor);
   useLive(
@@ -68,11 +73,11 @@ export function useSpans(name: string, onChange: (ids: readonly string[]) => voi
     (news) => {
       const before = latest.current;
       if (!before?.whole || news.session !== before.key) return;
-      if (news.next !== null) retry();
+      if (news.next !== null) again();
       else show(merged(news.complete ? null : before, news));
       onChange(news.span_id);
     },
-    () => retry(),
+    again,
   );
   return { spans, error: state.name === name ? state.error : null, retry };
 }
