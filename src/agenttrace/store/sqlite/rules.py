@@ -19,6 +19,7 @@ from agenttrace.store.rules import (
     ActionState,
     Answered,
     Attempt,
+    ChainUse,
     Firing,
     FiringAction,
     FiringCounts,
@@ -93,6 +94,14 @@ SELECT 1 FROM spans own JOIN spans step ON step.session_id = own.session_id
     AND step.span_id IN (own.span_id, own.parent_id) JOIN responses ON responses.response = step.response
 WHERE own.session_id = :session AND (own.span_id = :span OR :turn AND own.parent_id = :span)
     AND responses.session_id <> :session LIMIT 1
+"""
+
+#: The sessions of a chain's traces are in its answer, also where that is not complete.
+_USED = """
+SELECT firing_no, place, rule_actions.tokens, each.value ->> '$.run_session'
+FROM rule_actions JOIN rule_firings USING (firing_no)
+LEFT JOIN json_each(rule_actions.answer, '$.events') AS each
+WHERE rule_actions.tokens > 0 AND {only} ORDER BY firing_no, place
 """
 
 #: Of all actions, notify ones answer with a title.
@@ -355,8 +364,9 @@ class Rules:
         with transaction(self._connection):
             self._connection.execute(_ADD_ATTEMPT, attempt)
             self._connection.execute(
-                "UPDATE rule_actions SET state = ?, due_at = ?, answer = ?, error = ?, tokens = tokens + ?, "
-                "ended_at = iif(? IN ('done', 'failed'), ?, NULL) WHERE firing_no = ? AND place = ?",
+                "UPDATE rule_actions SET state = ?, due_at = ?, answer = coalesce(?, answer), error = ?, "
+                "tokens = tokens + ?, ended_at = iif(? IN ('done', 'failed'), ?, NULL) "
+                "WHERE firing_no = ? AND place = ?",
                 (state, due_at, answer, error, tokens, state, time.time(), attempt.firing, attempt.place),
             )
             self._connection.execute(
@@ -438,6 +448,20 @@ class Rules:
         query = "SELECT state, count(*) FROM rule_firings WHERE rule = ? AND kind <> '' GROUP BY state"
         states = dict(self._connection.execute(query, (rule,)).fetchall())
         return FiringCounts(states, *self.of_day(rule, day), self.last_message_at(rule))
+
+    def used(self, numbers: Sequence[int]) -> list[ChainUse]:
+        """What the actions of these firings used, where it was tokens."""
+        return self._used(f"firing_no IN {marks(numbers)}", numbers)
+
+    def used_on(self, rule: str, day: str) -> list[ChainUse]:
+        """The same of the firings of a rule on one day."""
+        return self._used("rule_firings.rule = ? AND day = ?", (rule, day))
+
+    def _used(self, only: str, values: Sequence[Any]) -> list[ChainUse]:
+        found: dict[tuple[int, int, int], list[str]] = {}
+        for *place, session in self._connection.execute(_USED.format(only=only), values):
+            found.setdefault(tuple(place), []).extend([] if session is None else [session])
+        return [ChainUse(*place, tuple(sessions)) for place, sessions in found.items()]
 
     def retry(self, numbers: Sequence[int], actions: Mapping[int, Sequence[tuple[str, str]]], *, day: str) -> int:
         """Run failed actions of these firings again, or fire those that were skipped; how many firings."""
