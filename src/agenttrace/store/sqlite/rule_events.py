@@ -29,7 +29,7 @@ WHERE e.queue_no = ? AND e.state = 'refused'
 """
 
 #: Kinds that silence leads to.
-_BY_SILENCE = ("session.ended", "session.stuck")
+BY_SILENCE = ("session.ended", "session.stuck")
 _FAILED_KINDS = {"turn": "turn.failed", "tool": "tool.failed"}
 
 _encode = msgspec.json.Encoder().encode
@@ -50,7 +50,7 @@ def note_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     if wanted:
         now = time.time()
         note_events(connection, _events(batch, wanted, now), now)
-        if any(kind in wanted for kind in _BY_SILENCE):
+        if any(kind in wanted for kind in BY_SILENCE):
             connection.executemany(_TOUCH, ((session.id, now) for session in batch.sessions))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -30,6 +30,7 @@ from agenttrace.store.rules import (
 )
 from agenttrace.store.sqlite.database import marks, transaction
 from agenttrace.store.sqlite.rule_events import note_events
+from agenttrace.store.sqlite.rule_retention import old_firings, prune_firings
 
 _EVENT = "kind, session_id, span_id, turn_index, at, facts"
 _FIRING = (
@@ -387,6 +388,16 @@ class Rules:
             )
             row = self._connection.execute("SELECT failures FROM rule_states WHERE rule = ?", (firing.rule,)).fetchone()
         return 0 if row is None else int(row[0])
+
+    # -- retention --------------------------------------------------------------------------------------------
+
+    def prune(self, cutoff: float, now: float) -> Iterator[int]:
+        """Remove from the log what ended before ``cutoff``, in pieces; how many firings each."""
+        return prune_firings(self._connection, cutoff, now)
+
+    def measure(self, cutoff: float, now: float) -> int:
+        """How many firings that would remove."""
+        return old_firings(self._connection, cutoff, now)
 
     # -- what users ask for -----------------------------------------------------------------------------------
 
