@@ -65,9 +65,18 @@ SELECT firing_no FROM rule_firings INDEXED BY rule_firings_once
 WHERE rule = ? AND once_key = ? AND state NOT IN ('skipped', 'dry', 'settling') AND firing_no <> ?
 """
 _DRY = "SELECT firing_no FROM rule_firings WHERE rule = ? AND once_key = ? AND state = 'dry' AND firing_no <> ?"
-_LATER_WAIT = """
-SELECT 1 FROM rule_firings WHERE session_id = ? AND rule = ? AND kind = ? AND firing_no <> ?
-    AND (at > ? OR turn_index > ?) LIMIT 1
+#: Telemetry and log count turns in their own ways, and have one moment a little apart.
+_SOURCE = "coalesce(json_extract(facts, '$.source'), '')"
+_APART = 10_000_000
+_LATER_WAIT = f"""
+SELECT 1 FROM rule_firings WHERE session_id = :session AND rule = :rule AND kind = :kind AND firing_no <> :number
+    AND iif({_SOURCE} = :source, at > :at OR turn_index > :turn, at > :at + {_APART}) LIMIT 1
+"""
+_TOLD_OTHERWISE = f"""
+SELECT firing_no FROM rule_firings WHERE session_id = :session AND rule = :rule AND kind = :kind
+    AND firing_no <> :number AND state NOT IN ('skipped', 'settling') AND {_SOURCE} <> :source
+    AND abs(at - :at) <= {_APART} AND coalesce(json_extract(facts, '$.tool'), '') = :tool
+ORDER BY abs(at - :at) LIMIT 1
 """
 _DAY = """
 SELECT count(*), coalesce(sum(tokens), 0) FROM rule_firings INDEXED BY rule_firings_day
@@ -99,7 +108,7 @@ WHERE own.session_id = :session AND (own.span_id = :span OR :turn AND own.parent
 
 #: The sessions of a chain's traces are in its answer, also where that is not complete.
 _USED = """
-SELECT firing_no, place, rule_actions.tokens, each.value ->> '$.run_session'
+SELECT firing_no, place, rule_actions.tokens, json_extract(each.value, '$.run_session')
 FROM rule_actions JOIN rule_firings USING (firing_no)
 LEFT JOIN json_each(rule_actions.answer, '$.events') AS each
 WHERE rule_actions.tokens > 0 AND {only} ORDER BY firing_no, place
@@ -264,9 +273,12 @@ class Rules:
 
     def is_superseded(self, firing: Firing) -> bool:
         """Whether the rule knows of a later event of the kind in the session."""
-        event = firing.event
-        values = (event.session, firing.rule, event.kind, firing.number, event.at, event.turn)
-        return self._connection.execute(_LATER_WAIT, values).fetchone() is not None
+        return self._connection.execute(_LATER_WAIT, _place_of(firing)).fetchone() is not None
+
+    def told_otherwise(self, firing: Firing) -> int | None:
+        """Another firing of the rule for the same, which telemetry told of and then the log, or the reverse."""
+        row = self._connection.execute(_TOLD_OTHERWISE, _place_of(firing)).fetchone()
+        return None if row is None else int(row[0])
 
     def last_message_at(self, rule: str) -> float | None:
         """When the last message of a rule was due to be sent."""
@@ -497,6 +509,14 @@ class Rules:
                         ((number, place, name, key, now) for place, (name, key) in enumerate(actions[number])),
                     )
         return retried
+
+
+def _place_of(firing: Firing) -> dict[str, Any]:
+    event = firing.event
+    names = ("session", "kind", "at", "turn")
+    place = {name: getattr(event, name) for name in names}
+    facts = {name: event.facts.get(name, "") for name in ("source", "tool")}
+    return {**place, **facts, "rule": firing.rule, "number": firing.number}
 
 
 def _values(event: RuleEvent) -> tuple[Any, ...]:
