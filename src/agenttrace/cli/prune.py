@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +18,7 @@ from agenttrace.views import figures, times
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.store.sqlite.retention import Pruned
+    from agenttrace.store.sqlite.store import SqliteStore
 
 EPILOG = """
   agenttrace prune --older-than 90d --dry-run    show what would be removed
@@ -24,8 +26,8 @@ EPILOG = """
   agenttrace prune --older-than 52w --yes --vacuum
 
 Tokens and cost of pruned sessions stay in agenttrace usage. Reading the same log files again does not bring them
-back. Without --older-than, the setting retention.days applies; while it is set, agenttrace up and record prune
-automatically.
+back, and what rules fired for is not fired again. Without --older-than, the setting retention.days applies; while it
+is set, agenttrace up and record prune automatically.
 """
 
 
@@ -39,18 +41,19 @@ def prune(
     vacuum: Annotated[bool, typer.Option("--vacuum", help="Shrink the database file afterwards.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove the content of old sessions; their tokens and cost stay."""
+    """Remove the content of old sessions, and the log of rules; tokens and cost stay."""
     from agenttrace.record import maintenance
 
     settings = opening.settings()
-    cutoff = time.time() - _seconds(settings, older_than)
+    now = time.time()
+    cutoff = now - _seconds(settings, older_than)
     with opening.opened_store(settings) as store:
-        planned = store.retention.measure(cutoff)
+        planned = store.retention.measure(cutoff)._replace(firings=store.rules.measure(cutoff, now))
         logs = len(maintenance.recorded_logs(store.files, settings.home, cutoff))
     if dry_run:
         _report(planned, cutoff, logs, done=False, as_json=as_json)
         return
-    if (planned.sessions or logs) and not yes:
+    if (planned.sessions or planned.firings or logs) and not yes:
         _report(planned, cutoff, logs, done=False, as_json=False)
         fix = "Add --yes to prune, or --dry-run to see what would be removed."
         output.confirm("Remove it?", fix=fix, refused="nothing was removed")
@@ -74,6 +77,7 @@ def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> t
 
     with opening.opened_store(settings, read_only=False) as store, stop_event() as stop:
         removed = store.retention.prune(cutoff, stop=stop.is_set)
+        removed = removed._replace(firings=_prune_firings(store, cutoff, stop.is_set))
         logs = maintenance.remove_recorded_logs(store.files, settings.home, cutoff)
         for _ in maintenance.run(store, settings, days=0):
             if stop.is_set():
@@ -87,6 +91,15 @@ def _prune(settings: Settings, cutoff: float, *, quiet: bool, vacuum: bool) -> t
     return removed, logs
 
 
+def _prune_firings(store: SqliteStore, cutoff: float, stop: Callable[[], bool]) -> int:
+    removed = 0
+    for firings in store.rules.prune(cutoff, time.time()):
+        removed += firings
+        if stop():
+            break
+    return removed
+
+
 def _report(pruned: Pruned, cutoff: float, logs: int, *, done: bool, as_json: bool) -> None:
     if as_json:
         before = times.iso(round(cutoff * 1e6))
@@ -96,8 +109,11 @@ def _report(pruned: Pruned, cutoff: float, logs: int, *, done: bool, as_json: bo
     verb = "Removed" if done else "Would remove"
     if logs:
         output.say(f"{verb} {figures.counted(logs, 'log')} of spans that were received before {since}.")
+    if pruned.firings:
+        fired = figures.counted(pruned.firings, "entry", "entries")
+        output.say(f"{verb} {fired} of the log of rules from before {since}. What fired is not fired again.")
     if not pruned.sessions:
-        if not logs:
+        if not logs and not pruned.firings:
             output.say(f"No session is older than {since}; there is nothing to remove.")
         return
     output.say(

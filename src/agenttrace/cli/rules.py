@@ -18,11 +18,13 @@ from agenttrace.cli.grouping import ListFirst
 from agenttrace.cli.options import AsJson, Limit, Number
 from agenttrace.views import figures, times
 from agenttrace.views.plain import one_line
+from agenttrace.views.rule_costs import cost_remarks, cost_text
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.config.rules import RuleMode, RuleSettings
     from agenttrace.store.rules import FiringState
+    from agenttrace.views.rule_costs import RuleCost
     from agenttrace.views.rules import Rule as RuleRow
     from agenttrace.views.rules import RuleAttempt, RuleFiring, RuleFiringAction, TriedEvent
 
@@ -60,11 +62,12 @@ _STATES = {
 def list_rules(as_json: AsJson = False) -> None:
     """List all rules, with those that ship."""
     from agenttrace.config.rule_tables import all_rules
+    from agenttrace.prices.costing import Cashier
     from agenttrace.views.rules import rules_of
 
     settings = opening.settings()
     with opening.opened_store(settings, read_only=False) as store:
-        found = rules_of(store, all_rules(settings), day=_today(settings))
+        found = rules_of(store, all_rules(settings), day=_today(settings), cashier=Cashier.load(settings))
     print_list(
         found,
         _RULE_COLUMNS,
@@ -104,7 +107,8 @@ _RULE_COLUMNS: tuple[Column[RuleRow], ...] = (
     Column("on", lambda each: each.on),
     Column("do", lambda each: ", ".join(action.name for action in each.do), least=8),
     Column("today", lambda each: f"{each.fired_today}/{each.max_per_day}", right=True),
-    Column("tokens", lambda each: figures.count(each.tokens_today) or None, right=True, optional=2),
+    Column("tokens", lambda each: figures.count(each.tokens_today) if each.tokens_today else None, optional=2),
+    Column("cost", lambda each: cost_text(each.cost_today), right=True, optional=2),
     Column("last", lambda each: _clock(each.last_fired_at), right=True, optional=1),
     Column("title", lambda each: one_line(each.title) or None, least=10, optional=3),
 )
@@ -126,13 +130,14 @@ def log(
     as_json: AsJson = False,
 ) -> None:
     """List what rules decided, the latest first: what fired, what did not, and why."""
+    from agenttrace.prices.costing import Cashier
     from agenttrace.views.rules import firings_of
 
     settings = opening.settings()
     with opening.opened_store(settings, read_only=False) as store:
         number = None if session is None else store.session(session).id
         found = store.rules.firings(rule=rule, states=_states(state or []), session=number, limit=limit or -1)
-        rows = firings_of(store, found)
+        rows = firings_of(store, found, Cashier.load(settings))
     if rule is not None and not rows:
         # A rule that was removed from the settings still has its log.
         _rule(settings, rule)
@@ -153,6 +158,8 @@ _FIRING_COLUMNS: tuple[Column[RuleFiring], ...] = (
     Column("event", lambda each: each.event),
     Column("state", lambda each: each.state, style=_STATES),
     Column("about", lambda each: one_line(each.title or _about(each.facts)) or None, least=12),
+    Column("tokens", lambda each: figures.count(each.tokens) if each.tokens else None, right=True, optional=2),
+    Column("cost", lambda each: cost_text(each.cost), right=True, optional=2),
     Column("reason", lambda each: one_line(each.reason or "") or None, least=12, optional=1),
 )
 
@@ -177,10 +184,12 @@ def _states(given: list[str]) -> list[FiringState]:
 @app.command("show")
 def show(firing: Number, as_json: AsJson = False) -> None:
     """Show one firing: its event, its actions, and each attempt."""
+    from agenttrace.prices.costing import Cashier
     from agenttrace.views.rules import firing_detail
 
-    with opening.opened_store(opening.settings(), read_only=False) as store:
-        found = firing_detail(store, firing)
+    settings = opening.settings()
+    with opening.opened_store(settings, read_only=False) as store:
+        found = firing_detail(store, firing, Cashier.load(settings))
     if found is None:
         raise CommandError(f"there is no firing {firing}", "List them: agenttrace rules log")
     if as_json:
@@ -190,10 +199,19 @@ def show(firing: Number, as_json: AsJson = False) -> None:
         value = getattr(found, name)
         if value is not None:
             output.fact(name, one_line(str(value)))
+    _show_cost(found.tokens, found.cost)
     for name, value in found.facts.items():
         output.fact(name, one_line(str(value)))
     for action in found.actions:
         _show_action(action)
+
+
+def _show_cost(tokens: int, cost: RuleCost | None) -> None:
+    if tokens:
+        output.fact("tokens", figures.count(tokens))
+        output.fact("cost", cost_text(cost) or "–")
+    for remark in cost_remarks(cost):
+        output.fact("", remark)
 
 
 def _show_action(action: RuleFiringAction) -> None:
@@ -201,8 +219,7 @@ def _show_action(action: RuleFiringAction) -> None:
     output.fact("action", action.name, "bold")
     output.fact("state", action.state, _STATES.get(action.state, ""))
     output.fact("key", action.idempotency_key)
-    if action.tokens:
-        output.fact("tokens", figures.count(action.tokens))
+    _show_cost(action.tokens, action.cost)
     if action.answer is not None:
         output.fact("answer", one_line(action.answer))
     if action.attempts:

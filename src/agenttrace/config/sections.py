@@ -97,6 +97,14 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
             "The content of sessions without activity for this long is removed; tokens and cost stay. 0: never.", "90"
         ),
     ] = 0
+    rules_days: Annotated[
+        Natural,
+        about(
+            "What rules did leaves their log after this long, or after `days` where that is less; it fires nothing "
+            "again. 0: never.",
+            "30",
+        ),
+    ] = 90
 
 
 class UsageSettings(msgspec.Struct, frozen=True, kw_only=True):

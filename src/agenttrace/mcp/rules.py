@@ -9,6 +9,7 @@ import msgspec
 from agenttrace.mcp.naming import session_named
 from agenttrace.mcp.tool import DATA_NOTE, Arguments, OneSession, Tool, ToolAnswer, most
 from agenttrace.mcp.tool_runner import ToolContext
+from agenttrace.views.rule_costs import cost_text
 from agenttrace.views.rules import RuleFiring, firings_of
 
 MOST = 50
@@ -39,6 +40,8 @@ class FiringLine(ToolAnswer):
     facts: dict[str, Any] = msgspec.field(default_factory=dict)
     reason: str | None = None
     tokens: int = 0
+    #: What those tokens cost, as far as it is known.
+    cost: str | None = None
 
 
 class FoundFirings(ToolAnswer):
@@ -55,7 +58,7 @@ def rules(context: ToolContext, asked: RuleArguments) -> FoundFirings:
     session = None if asked.session is None else session_named(context, asked.session)
     number = None if session is None else session.id
     found = context.store.rules.firings(rule=asked.rule, session=number, limit=asked.limit + 1)
-    rows = firings_of(context.store, found[: asked.limit])
+    rows = firings_of(context.store, found[: asked.limit], context.prices)
     lines = [_line(context, each) for each in rows]
     return FoundFirings(note=DATA_NOTE, firings=lines, more=len(found) > asked.limit)
 
@@ -73,6 +76,7 @@ def _line(context: ToolContext, each: RuleFiring) -> FiringLine:
         facts=facts,
         reason=context.line(each.reason, _TEXT_CHARS),
         tokens=each.tokens,
+        cost=cost_text(each.cost),
     )
 
 

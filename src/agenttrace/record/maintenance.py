@@ -73,6 +73,7 @@ def run(
     report = store.retention.report()
     if days:
         yield from _retention(store, settings, now - days * DAY, now, report)
+    yield from _rules(store, settings, now, report)
     yield from _vanished_files(store, now, report)
     yield from _search_index(store, now, min(INDEX_REBUILT_AFTER, days * DAY or INDEX_REBUILT_AFTER))
     report.last_run_at = now
@@ -94,6 +95,14 @@ def _retention(store: SqliteStore, settings: Settings, cutoff: float, now: float
         report.bytes += size
         yield False
     retention.save_report(report)
+
+
+def _rules(store: SqliteStore, settings: Settings, now: float, report: Report) -> Iterator[bool]:
+    kept = [days for days in (settings.retention.rules_days, settings.retention.days) if days]
+    if kept:
+        for firings in store.rules.prune(now - min(kept) * DAY, now):
+            report.firings += firings
+            yield False
 
 
 def _vanished_files(store: SqliteStore, now: float, report: Report) -> Iterator[bool]:

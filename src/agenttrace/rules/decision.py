@@ -42,6 +42,10 @@ class History(Protocol):
         """The same among those that were only noted."""
         ...
 
+    def told_otherwise(self, firing: Firing) -> int | None:
+        """Another firing of the rule for the same, which telemetry told of and then the log, or the reverse."""
+        ...
+
     def is_superseded(self, firing: Firing) -> bool:
         """Whether the rule knows of a later event of the kind in the session."""
         ...
@@ -109,6 +113,9 @@ def verdict(
     other = history.fired(firing)
     if other is not None:
         return Verdict("skip", f"fired for this {_whose(rule)} before, in firing {other}")
+    other = history.told_otherwise(firing) if _is_nameless(firing.event) else None
+    if other is not None:
+        return Verdict("skip", f"telemetry and log tell of the same; fired before, in firing {other}")
     if rule.mode == "dry":
         other = history.fired_dry(firing)
         return Verdict("dry") if other is None else Verdict("skip", f"noted for this {_whose(rule)} before")
@@ -125,6 +132,11 @@ def _went_on(firing: Firing, facts: Facts, history: History) -> bool:
     if event.kind == "session.stuck":
         return session.state not in ("working", "interrupted") or session.turns > event.turn
     return event.kind == "session.ended" and session.turns > event.turn
+
+
+def _is_nameless(event: RuleEvent) -> bool:
+    """Whether telemetry and log have no name in common for it."""
+    return event.kind in ("session.waiting", "turn.failed", "tool.failed") and "call" not in event.facts
 
 
 def _works_again(firing: Firing, facts: Facts) -> bool:

@@ -166,6 +166,9 @@ class _PastFirings:
     def fired_dry(self, firing: Firing) -> int | None:
         return None
 
+    def told_otherwise(self, firing: Firing) -> int | None:
+        return None
+
     def is_superseded(self, firing: Firing) -> bool:
         return False
 

@@ -97,6 +97,8 @@ class Batch(msgspec.Struct, kw_only=True):
     absorbed: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
     #: Sessions known from telemetry alone so far, of which a log was found.
     logged: list[int] = msgspec.field(default_factory=list)
+    #: Sessions known from telemetry alone, also after this batch.
+    told: set[int] = msgspec.field(default_factory=set)
     #: When sessions began to wait for the user: session, number of the wait, turn and time.
     waits: list[tuple[int, int, int, int]] = msgspec.field(default_factory=list)
     #: By how much each counter grows.

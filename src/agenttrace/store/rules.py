@@ -104,6 +104,15 @@ class Attempt(NamedTuple):
     detail: str
 
 
+class ChainUse(NamedTuple):
+    """What an action of a firing used: tokens, and the sessions of its traces."""
+
+    firing: int
+    place: int
+    tokens: int
+    sessions: tuple[str, ...]
+
+
 class Answered(NamedTuple):
     """What an action of a firing answered."""
 

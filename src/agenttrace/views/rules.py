@@ -25,11 +25,13 @@ from agenttrace.config.rules import (
 from agenttrace.ids import session_key
 from agenttrace.rules.decision import in_force
 from agenttrace.store.rules import ActionState, Attempt, Firing, FiringAction, FiringCounts, FiringState, RuleState
+from agenttrace.views.rule_costs import RuleCost, RuleCosts
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import iso, iso_seconds
 
 if TYPE_CHECKING:
     from agenttrace.model import Session
+    from agenttrace.prices.costing import Cashier
     from agenttrace.rules.trial import Trial, Tried
     from agenttrace.store.sqlite.store import SqliteStore
 
@@ -91,6 +93,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     fired_today: int
     tokens_today: int
+    #: What those tokens cost; null where there are none.
+    cost_today: RuleCost | None
     last_fired_at: str | None
     #: How many firings are in each state.
     states: dict[str, int]
@@ -119,6 +123,8 @@ class RuleFiring(msgspec.Struct, frozen=True, kw_only=True):
     #: The firing whose message has this one too.
     message: int | None
     tokens: int
+    #: What those tokens cost; null where there are none.
+    cost: RuleCost | None
 
 
 class RuleAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +150,7 @@ class RuleFiringAction(msgspec.Struct, frozen=True, kw_only=True):
     answer: str | None
     error: str | None
     tokens: int
+    cost: RuleCost | None
 
 
 class RuleFiringDetail(RuleFiring, frozen=True, kw_only=True):
@@ -220,17 +227,28 @@ def event_kinds() -> list[RuleEventKind]:
     ]
 
 
-def rules_of(store: SqliteStore | None, tables: RuleTables, *, day: str) -> list[Rule]:
-    """All rules, those that ship last; without a store, as the settings have them."""
-    states = {} if store is None else store.rules.states()
-    never = FiringCounts({}, 0, 0, None)
-    return [
-        rule_of(rule, tables, states.get(rule.name), never if store is None else store.rules.counts(rule.name, day))
-        for rule in sorted(tables.rules.values(), key=lambda rule: rule.origin == "ready")
-    ]
+def rules_of(store: SqliteStore | None, tables: RuleTables, *, day: str, cashier: Cashier | None = None) -> list[Rule]:
+    """All rules, those that ship last; without a store, as the settings have them, and without a cashier no cost."""
+    listed = sorted(tables.rules.values(), key=lambda rule: rule.origin == "ready")
+    if store is None:
+        return [rule_of(rule, tables, None, FiringCounts({}, 0, 0, None)) for rule in listed]
+    states = store.rules.states()
+    found = []
+    for rule in listed:
+        counts, cost = store.rules.counts(rule.name, day), None
+        if counts.tokens_today and cashier is not None:
+            cost = RuleCosts(store, cashier, store.rules.used_on(rule.name, day)).of_all()
+        found.append(rule_of(rule, tables, states.get(rule.name), counts, cost))
+    return found
 
 
-def rule_of(rule: RuleSettings, tables: RuleTables, state: RuleState | None, counts: FiringCounts) -> Rule:
+def rule_of(
+    rule: RuleSettings,
+    tables: RuleTables,
+    state: RuleState | None,
+    counts: FiringCounts,
+    cost_today: RuleCost | None = None,
+) -> Rule:
     """One rule."""
     return Rule(
         name=rule.name,
@@ -252,6 +270,7 @@ def rule_of(rule: RuleSettings, tables: RuleTables, state: RuleState | None, cou
         failures=0 if state is None else state.failures,
         fired_today=counts.today,
         tokens_today=counts.tokens_today,
+        cost_today=cost_today,
         last_fired_at=iso_seconds(counts.last_fired_at),
         states={str(name): count for name, count in counts.states.items()},
     )
@@ -303,24 +322,26 @@ def _address(action: ActionSettings) -> str | None:
 # -- firings --------------------------------------------------------------------------------------------------------
 
 
-def firings_of(store: SqliteStore, firings: Sequence[Firing]) -> list[RuleFiring]:
-    """What rules decided, with the sessions that they are about."""
+def firings_of(store: SqliteStore, firings: Sequence[Firing], cashier: Cashier) -> list[RuleFiring]:
+    """What rules decided, with the sessions that they are about, and what that cost."""
     known = sessions_of(store, firings)
-    return [RuleFiring(**_firing_fields(each, known.get(each.event.session or -1))) for each in firings]
+    costs = RuleCosts(store, cashier, store.rules.used([each.number for each in firings if each.tokens]))
+    return [RuleFiring(**_firing_fields(each, known.get(each.event.session or -1), costs)) for each in firings]
 
 
-def firing_detail(store: SqliteStore, number: int) -> RuleFiringDetail | None:
+def firing_detail(store: SqliteStore, number: int, cashier: Cashier) -> RuleFiringDetail | None:
     """One of them with its actions and their attempts."""
     firing = store.rules.firing(number)
     if firing is None:
         return None
     session = sessions_of(store, [firing]).get(firing.event.session or -1)
     attempts = store.rules.attempts(number)
-    actions = [_action_of(each, attempts) for each in store.rules.actions([number]).get(number, [])]
-    return RuleFiringDetail(**_firing_fields(firing, session), actions=actions)
+    costs = RuleCosts(store, cashier, store.rules.used([number]))
+    actions = [_action_of(each, attempts, costs) for each in store.rules.actions([number]).get(number, [])]
+    return RuleFiringDetail(**_firing_fields(firing, session, costs), actions=actions)
 
 
-def _firing_fields(firing: Firing, session: Session | None) -> dict[str, Any]:
+def _firing_fields(firing: Firing, session: Session | None, costs: RuleCosts) -> dict[str, Any]:
     event = firing.event
     return {
         "id": firing.number,
@@ -338,6 +359,7 @@ def _firing_fields(firing: Firing, session: Session | None) -> dict[str, Any]:
         "ended_at": iso_seconds(firing.ended_at),
         "message": firing.message,
         "tokens": firing.tokens,
+        "cost": costs.of_firing(firing.number),
     }
 
 
@@ -350,7 +372,7 @@ def _session_fields(number: int | None, session: Session | None) -> dict[str, An
     }
 
 
-def _action_of(action: FiringAction, attempts: Sequence[Attempt]) -> RuleFiringAction:
+def _action_of(action: FiringAction, attempts: Sequence[Attempt], costs: RuleCosts) -> RuleFiringAction:
     return RuleFiringAction(
         name=action.action,
         idempotency_key=action.idempotency_key,
@@ -359,9 +381,10 @@ def _action_of(action: FiringAction, attempts: Sequence[Attempt]) -> RuleFiringA
         due_at=iso_seconds(action.due_at) if action.state == "queued" else None,
         started_at=iso_seconds(action.started_at),
         ended_at=iso_seconds(action.ended_at),
-        answer=action.answer,
+        answer=action.answer if action.state == "done" else None,
         error=action.error,
         tokens=action.tokens,
+        cost=costs.of_action(action.firing, action.place),
     )
 
 

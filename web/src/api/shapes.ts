@@ -882,6 +882,16 @@ export interface RuleAction {
   origin: string;
 }
 
+/** What calls of applications cost; unknown is never 0. */
+export interface RuleCost {
+  cost: number | null;
+  currency: string | null;
+  costs: Record<string, number>;
+  unpriced_tokens: number;
+  unpriced_models: string[];
+  unrecorded_tokens: number;
+}
+
 /** A rule: how it is switched, and how often it fired. */
 export interface Rule {
   name: string;
@@ -903,6 +913,7 @@ export interface Rule {
   failures: number;
   fired_today: number;
   tokens_today: number;
+  cost_today: RuleCost | null;
   last_fired_at: string | null;
   states: Record<string, number>;
 }
@@ -927,6 +938,7 @@ export interface RuleFiring {
   ended_at: string | null;
   message: number | null;
   tokens: number;
+  cost: RuleCost | null;
 }
 
 /** One attempt of an action. */
@@ -949,6 +961,7 @@ export interface RuleFiringAction {
   answer: string | null;
   error: string | null;
   tokens: number;
+  cost: RuleCost | null;
 }
 
 /** A firing with its actions and their attempts. */

@@ -287,7 +287,10 @@ class Pipeline:
             ]
             if not folder.fed:
                 continue
-            shown = MAIN_STREAM if stream == TELEMETRY else stream
+            shown = stream
+            if stream == TELEMETRY:
+                shown = MAIN_STREAM
+                batch.told.add(number)
             batch.spans += [span_row(span, number, shown) for span in folder.changed.values()]
             batch.totals += [
                 told_row(number, told, model, usage)

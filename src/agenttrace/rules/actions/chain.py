@@ -210,7 +210,7 @@ def _result(message: Message, results: list[tuple[Facts, ChainResult]], remarks:
     return ActionResult(
         outcome,
         "; ".join([each.reason for each in undone] or remarks) or _detail(results),
-        answer=None if undone else _answer(results),
+        answer=_answer(results) if not undone or any(result.job is not None for _, result in results) else None,
         # Those of earlier attempts were counted with them.
         tokens=max(0, tokens - message.tokens),
         retry_after=max((each.retry_after for each in undone if each.retry_after is not None), default=None),

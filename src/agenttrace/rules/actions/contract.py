@@ -38,7 +38,7 @@ class ActionResult(NamedTuple):
     outcome: Literal["done", "retry", "failed"]
     #: For the delivery log: a status, an error. Never a secret.
     detail: str = ""
-    #: For the actions after it; can be written as JSON.
+    #: For the actions after it; can be written as JSON. Of an attempt that did not do all, what it did.
     answer: Any = None
     tokens: int = 0
     #: Seconds before the next attempt, where the receiver says so.

@@ -74,6 +74,8 @@ class Pruned(NamedTuple):
     blocks: int = 0
     #: Compressed size of the raw lines.
     bytes: int = 0
+    #: What rules did.
+    firings: int = 0
 
 
 class Report(msgspec.Struct):
@@ -87,6 +89,7 @@ class Report(msgspec.Struct):
     event_ids: int = 0
     files: int = 0
     log_files: int = 0
+    firings: int = 0
 
 
 class Retention:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
 from agenttrace.model import Session
 from agenttrace.store.batch import Batch
-from agenttrace.store.questions import MAIN_STREAM
+from agenttrace.store.questions import MAIN_STREAM, TELEMETRY
 from agenttrace.store.rules import RuleEvent, key_of
 
 _WANTED = "SELECT kinds, since FROM rule_states WHERE kinds <> ''"
@@ -29,10 +30,13 @@ WHERE e.queue_no = ? AND e.state = 'refused'
 """
 
 #: Kinds that silence leads to.
-_BY_SILENCE = ("session.ended", "session.stuck")
-_FAILED_KINDS = {"turn": "turn.failed", "tool": "tool.failed"}
+BY_SILENCE = ("session.ended", "session.stuck")
+FAILED_KINDS = {"turn": "turn.failed", "tool": "tool.failed"}
+#: What providers name calls with, each only once; others count from 1 in every answer.
+_UNIQUE_CALLS, _UNIQUE_LENGTH = ("toolu_", "call_"), 20
 
 _encode = msgspec.json.Encoder().encode
+_attributes = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def wanted_kinds(connection: sqlite3.Connection) -> dict[str, int]:
@@ -50,7 +54,7 @@ def note_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     if wanted:
         now = time.time()
         note_events(connection, _events(batch, wanted, now), now)
-        if any(kind in wanted for kind in _BY_SILENCE):
+        if any(kind in wanted for kind in BY_SILENCE):
             connection.executemany(_TOUCH, ((session.id, now) for session in batch.sessions))
 
 
@@ -96,30 +100,78 @@ def _events(batch: Batch, wanted: Mapping[str, int], now: float) -> Iterator[Rul
     yield from _session_states(batch, wanted)
     if "quarantine.grew" in wanted:
         for file, path, generation, offset, _, digest, reason, *_ in batch.quarantine:
-            yield RuleEvent(
-                key=key_of("quarantine.grew", file, generation, offset, digest.hex()),
-                kind="quarantine.grew",
-                at=round(now * 1_000_000),
-                facts={"path": path, "offset": offset, "reason": reason},
-            )
+            at = round(now * 1_000_000)
+            yield quarantined_event(file, generation, offset, digest, path=path, reason=reason, at=at)
 
 
 def _failed_spans(batch: Batch, wanted: Mapping[str, int]) -> Iterator[RuleEvent]:
-    if not any(kind in wanted for kind in _FAILED_KINDS.values()):
+    if not any(kind in wanted for kind in FAILED_KINDS.values()):
         return
     for row in batch.spans:
         # See ``batch.span_row``: most spans did not fail.
         if row[9] != "error":
             continue
-        kind = _FAILED_KINDS.get(row[5], "")
-        at = row[8] or row[7]
-        # The turn of a subagent is a part of a turn.
-        if kind not in wanted or at < wanted[kind] or (kind == "turn.failed" and row[4] != MAIN_STREAM):
-            continue
-        # By its trace: that may become a part of another session.
-        key = key_of(kind, row[1].hex(), row[0].hex())
-        facts = {"tool": row[6].removeprefix("execute_tool ")} if kind == "tool.failed" else {}
-        yield RuleEvent(key=key, kind=kind, at=at, session=row[3], span=row[0], turn=row[11], facts=facts)
+        kind = FAILED_KINDS.get(row[5], "")
+        if kind in wanted and (row[8] or row[7]) >= wanted[kind]:
+            event = failed_event(FailedRow(*(row[place] for place in _PLACES)), told=row[3] in batch.told)
+            if event is not None:
+                yield event
+
+
+class FailedRow(NamedTuple):
+    """What an event is made of: columns of a span that failed."""
+
+    span_id: bytes
+    trace_id: bytes
+    session_id: int
+    stream: str
+    kind: str
+    name: str
+    start: int
+    end: int | None
+    turn_index: int
+    attributes: str | None
+
+
+#: Where these are in ``batch.span_row``.
+_PLACES = (0, 1, 3, 4, 5, 6, 7, 8, 11, 14)
+
+
+def failed_event(row: FailedRow, *, told: bool) -> RuleEvent | None:
+    """That a turn or a tool failed (``told``: says telemetry); the turn of a subagent is a part of a turn."""
+    kind = FAILED_KINDS[row.kind]
+    if kind == "turn.failed" and row.stream != MAIN_STREAM:
+        return None
+    facts: dict[str, Any] = {}
+    # By its trace: that may become a part of another session.
+    key = key_of(kind, row.trace_id.hex(), row.span_id.hex())
+    if kind == "tool.failed":
+        facts["tool"] = row.name.removeprefix("execute_tool ")
+        call = _unique_call(row.attributes)
+        if call is not None:
+            # Telemetry and log have no other name in common for it.
+            facts["call"] = call
+            key = key_of(kind, row.session_id, "call", call)
+    if told:
+        facts["source"] = TELEMETRY
+    return RuleEvent(
+        key=key,
+        kind=kind,
+        at=row.end or row.start,
+        session=row.session_id,
+        span=row.span_id,
+        turn=row.turn_index,
+        facts=facts,
+    )
+
+
+def _unique_call(attributes: str | None) -> str | None:
+    """The id of a tool call, where it is one of a provider; spans of programs have ids of their own."""
+    known = {} if attributes is None else _attributes(attributes)
+    call = known.get("call")
+    if not isinstance(call, str) or "service" in known or len(call) < _UNIQUE_LENGTH:
+        return None
+    return call if call.startswith(_UNIQUE_CALLS) else None
 
 
 def _session_states(batch: Batch, wanted: Mapping[str, int]) -> Iterator[RuleEvent]:
@@ -130,9 +182,7 @@ def _session_states(batch: Batch, wanted: Mapping[str, int]) -> Iterator[RuleEve
         last = {session: (number, turn, at) for session, number, turn, at in batch.waits}
         for session, (number, turn, at) in last.items():
             if at >= since:
-                key = key_of("session.waiting", session, number)
-                facts = {"wait": number}
-                yield RuleEvent(key=key, kind="session.waiting", at=at, session=session, turn=turn, facts=facts)
+                yield waiting_event(session, number, turn, at, told=session in batch.told)
     since = wanted.get("session.ended")
     if since is not None:
         for each in batch.sessions:
@@ -140,7 +190,30 @@ def _session_states(batch: Batch, wanted: Mapping[str, int]) -> Iterator[RuleEve
                 yield ended_event(each)
 
 
+def waiting_event(session: int, number: int, turn: int, at: int, *, told: bool) -> RuleEvent:
+    """That a session waits, for the ``number``-th time; telemetry counts otherwise than the log."""
+    facts: dict[str, Any] = {"wait": number}
+    parts: list[str | int] = [session, number]
+    if told:
+        facts["source"] = TELEMETRY
+        parts.append(TELEMETRY)
+    key = key_of("session.waiting", *parts)
+    return RuleEvent(key=key, kind="session.waiting", at=at, session=session, turn=turn, facts=facts)
+
+
 def ended_event(session: Session) -> RuleEvent:
     """That a session has ended after its last turn."""
     key = key_of("session.ended", session.id, session.turns)
     return RuleEvent(key=key, kind="session.ended", at=session.last_at or 0, session=session.id, turn=session.turns)
+
+
+def quarantined_event(
+    file: int, generation: int, offset: int, digest: bytes, *, path: str, reason: str, at: int
+) -> RuleEvent:
+    """That a line could not be recorded."""
+    return RuleEvent(
+        key=key_of("quarantine.grew", file, generation, offset, digest.hex()),
+        kind="quarantine.grew",
+        at=at,
+        facts={"path": path, "offset": offset, "reason": reason},
+    )

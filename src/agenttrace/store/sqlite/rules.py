@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from agenttrace.store.rules import (
     ActionState,
     Answered,
     Attempt,
+    ChainUse,
     Firing,
     FiringAction,
     FiringCounts,
@@ -29,6 +30,7 @@ from agenttrace.store.rules import (
 )
 from agenttrace.store.sqlite.database import marks, transaction
 from agenttrace.store.sqlite.rule_events import note_events
+from agenttrace.store.sqlite.rule_retention import old_firings, prune_firings
 
 _EVENT = "kind, session_id, span_id, turn_index, at, facts"
 _FIRING = (
@@ -63,9 +65,18 @@ SELECT firing_no FROM rule_firings INDEXED BY rule_firings_once
 WHERE rule = ? AND once_key = ? AND state NOT IN ('skipped', 'dry', 'settling') AND firing_no <> ?
 """
 _DRY = "SELECT firing_no FROM rule_firings WHERE rule = ? AND once_key = ? AND state = 'dry' AND firing_no <> ?"
-_LATER_WAIT = """
-SELECT 1 FROM rule_firings WHERE session_id = ? AND rule = ? AND kind = ? AND firing_no <> ?
-    AND (at > ? OR turn_index > ?) LIMIT 1
+#: Telemetry and log count turns in their own ways, and have one moment a little apart.
+_SOURCE = "coalesce(json_extract(facts, '$.source'), '')"
+_APART = 10_000_000
+_LATER_WAIT = f"""
+SELECT 1 FROM rule_firings WHERE session_id = :session AND rule = :rule AND kind = :kind AND firing_no <> :number
+    AND iif({_SOURCE} = :source, at > :at OR turn_index > :turn, at > :at + {_APART}) LIMIT 1
+"""
+_TOLD_OTHERWISE = f"""
+SELECT firing_no FROM rule_firings WHERE session_id = :session AND rule = :rule AND kind = :kind
+    AND firing_no <> :number AND state NOT IN ('skipped', 'settling') AND {_SOURCE} <> :source
+    AND abs(at - :at) <= {_APART} AND coalesce(json_extract(facts, '$.tool'), '') = :tool
+ORDER BY abs(at - :at) LIMIT 1
 """
 _DAY = """
 SELECT count(*), coalesce(sum(tokens), 0) FROM rule_firings INDEXED BY rule_firings_day
@@ -93,6 +104,14 @@ SELECT 1 FROM spans own JOIN spans step ON step.session_id = own.session_id
     AND step.span_id IN (own.span_id, own.parent_id) JOIN responses ON responses.response = step.response
 WHERE own.session_id = :session AND (own.span_id = :span OR :turn AND own.parent_id = :span)
     AND responses.session_id <> :session LIMIT 1
+"""
+
+#: The sessions of a chain's traces are in its answer, also where that is not complete.
+_USED = """
+SELECT firing_no, place, rule_actions.tokens, json_extract(each.value, '$.run_session')
+FROM rule_actions JOIN rule_firings USING (firing_no)
+LEFT JOIN json_each(rule_actions.answer, '$.events') AS each
+WHERE rule_actions.tokens > 0 AND {only} ORDER BY firing_no, place
 """
 
 #: Of all actions, notify ones answer with a title.
@@ -254,9 +273,12 @@ class Rules:
 
     def is_superseded(self, firing: Firing) -> bool:
         """Whether the rule knows of a later event of the kind in the session."""
-        event = firing.event
-        values = (event.session, firing.rule, event.kind, firing.number, event.at, event.turn)
-        return self._connection.execute(_LATER_WAIT, values).fetchone() is not None
+        return self._connection.execute(_LATER_WAIT, _place_of(firing)).fetchone() is not None
+
+    def told_otherwise(self, firing: Firing) -> int | None:
+        """Another firing of the rule for the same, which telemetry told of and then the log, or the reverse."""
+        row = self._connection.execute(_TOLD_OTHERWISE, _place_of(firing)).fetchone()
+        return None if row is None else int(row[0])
 
     def last_message_at(self, rule: str) -> float | None:
         """When the last message of a rule was due to be sent."""
@@ -355,8 +377,9 @@ class Rules:
         with transaction(self._connection):
             self._connection.execute(_ADD_ATTEMPT, attempt)
             self._connection.execute(
-                "UPDATE rule_actions SET state = ?, due_at = ?, answer = ?, error = ?, tokens = tokens + ?, "
-                "ended_at = iif(? IN ('done', 'failed'), ?, NULL) WHERE firing_no = ? AND place = ?",
+                "UPDATE rule_actions SET state = ?, due_at = ?, answer = coalesce(?, answer), error = ?, "
+                "tokens = tokens + ?, ended_at = iif(? IN ('done', 'failed'), ?, NULL) "
+                "WHERE firing_no = ? AND place = ?",
                 (state, due_at, answer, error, tokens, state, time.time(), attempt.firing, attempt.place),
             )
             self._connection.execute(
@@ -377,6 +400,16 @@ class Rules:
             )
             row = self._connection.execute("SELECT failures FROM rule_states WHERE rule = ?", (firing.rule,)).fetchone()
         return 0 if row is None else int(row[0])
+
+    # -- retention --------------------------------------------------------------------------------------------
+
+    def prune(self, cutoff: float, now: float) -> Iterator[int]:
+        """Remove from the log what ended before ``cutoff``, in pieces; how many firings each."""
+        return prune_firings(self._connection, cutoff, now)
+
+    def measure(self, cutoff: float, now: float) -> int:
+        """How many firings that would remove."""
+        return old_firings(self._connection, cutoff, now)
 
     # -- what users ask for -----------------------------------------------------------------------------------
 
@@ -439,6 +472,20 @@ class Rules:
         states = dict(self._connection.execute(query, (rule,)).fetchall())
         return FiringCounts(states, *self.of_day(rule, day), self.last_message_at(rule))
 
+    def used(self, numbers: Sequence[int]) -> list[ChainUse]:
+        """What the actions of these firings used, where it was tokens."""
+        return self._used(f"firing_no IN {marks(numbers)}", numbers)
+
+    def used_on(self, rule: str, day: str) -> list[ChainUse]:
+        """The same of the firings of a rule on one day."""
+        return self._used("rule_firings.rule = ? AND day = ?", (rule, day))
+
+    def _used(self, only: str, values: Sequence[Any]) -> list[ChainUse]:
+        found: dict[tuple[int, int, int], list[str]] = {}
+        for *place, session in self._connection.execute(_USED.format(only=only), values):
+            found.setdefault(tuple(place), []).extend([] if session is None else [session])
+        return [ChainUse(*place, tuple(sessions)) for place, sessions in found.items()]
+
     def retry(self, numbers: Sequence[int], actions: Mapping[int, Sequence[tuple[str, str]]], *, day: str) -> int:
         """Run failed actions of these firings again, or fire those that were skipped; how many firings."""
         now, retried = time.time(), 0
@@ -462,6 +509,14 @@ class Rules:
                         ((number, place, name, key, now) for place, (name, key) in enumerate(actions[number])),
                     )
         return retried
+
+
+def _place_of(firing: Firing) -> dict[str, Any]:
+    event = firing.event
+    names = ("session", "kind", "at", "turn")
+    place = {name: getattr(event, name) for name in names}
+    facts = {name: event.facts.get(name, "") for name in ("source", "tool")}
+    return {**place, **facts, "rule": firing.rule, "number": firing.number}
 
 
 def _values(event: RuleEvent) -> tuple[Any, ...]:

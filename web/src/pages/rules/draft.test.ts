@@ -22,6 +22,7 @@ const RULE: Rule = {
   paused: null,
   failures: 0,
   fired_today: 0,
+  cost_today: null,
   tokens_today: 0,
   last_fired_at: null,
   states: {},

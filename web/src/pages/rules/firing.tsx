@@ -9,6 +9,7 @@ import type { Column } from "../../parts";
 import { Badge, Button, Drawer, Facts, Loaded, Table, Text, Time } from "../../parts";
 import { useText } from "../../text";
 import { address } from "../../url";
+import { Money, Unknown } from "./cost";
 import { factsText } from "./facts-text";
 import styles from "./rules.module.css";
 import { StateBadge } from "./state-badge";
@@ -61,8 +62,10 @@ function Inside({ firing }: { firing: RuleFiringDetail }) {
           [t.due, firing.due_at ? <Time key="due" at={firing.due_at} as="exact" /> : undefined],
           [t.ended, firing.ended_at ? <Time key="ended" at={firing.ended_at} as="exact" /> : undefined],
           [t.tokens, firing.tokens > 0 ? f.count(firing.tokens) : undefined],
+          [t.cost, firing.cost !== null ? <Money key="cost" cost={firing.cost} /> : undefined],
         ]}
       />
+      <Unknown cost={firing.cost} />
       {firing.message !== null && <p className="soft">{t.inMessage(firing.message)}</p>}
       {firing.actions.length === 0 && firing.message === null && <p className="faint">{t.noActions}</p>}
       {firing.actions.map((action) => (
@@ -95,7 +98,7 @@ function Action({ action }: { action: RuleFiringAction }) {
         <Text>{action.name}</Text> <Badge tone={action.state === "failed" ? "failed" : action.state === "done" ? "working" : "plain"}>{t.states[action.state]}</Badge>{" "}
         {action.tokens > 0 && (
           <span className="faint">
-            {t.tokens} {f.count(action.tokens)}
+            {t.tokens} {f.count(action.tokens)}, {t.cost} <Money cost={action.cost} />
           </span>
         )}
       </h3>

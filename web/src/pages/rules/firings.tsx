@@ -7,6 +7,7 @@ import type { Column } from "../../parts";
 import { Table, Text, Time } from "../../parts";
 import { useText } from "../../text";
 import { address } from "../../url";
+import { Money } from "./cost";
 import { factsText } from "./facts-text";
 import styles from "./rules.module.css";
 import { StateBadge } from "./state-badge";
@@ -39,9 +40,10 @@ export function Firings({ rows, onOpen, ofSession }: FiringsProps) {
     { name: "about", title: t.about, cell: (row) => <About row={row} /> },
     { name: "reason", title: t.reason, cell: (row) => (row.reason ? <Text>{row.reason}</Text> : "–") },
     { name: "tokens", title: t.tokens, end: true, width: "4.5rem", cell: (row) => (row.tokens > 0 ? f.count(row.tokens) : "–") },
+    { name: "cost", title: t.cost, end: true, width: "4.5rem", cell: (row) => <Money cost={row.cost} /> },
     { name: "at", title: t.at, width: "6.5rem", cell: (row) => <Time at={row.at} /> },
   ];
-  const columns = ofSession ? all.filter((column) => column.name !== "about" && column.name !== "tokens") : all;
+  const columns = ofSession ? all.filter((column) => !["about", "tokens", "cost"].includes(column.name)) : all;
   return <Table label={t.log} columns={columns} rows={rows} rowKey={(row) => row.id} onOpen={onOpen} />;
 }
 

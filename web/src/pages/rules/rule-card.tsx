@@ -7,6 +7,7 @@ import type { Rule, RuleAction } from "../../api/shapes";
 import { useFormat } from "../../format";
 import { Badge, Button, Confirm, Facts, Icon, Segmented, Text, Time, visible } from "../../parts";
 import { useText } from "../../text";
+import { Money } from "./cost";
 import { durationText } from "./draft";
 import styles from "./rules.module.css";
 import { text } from "./text";
@@ -145,6 +146,7 @@ function Figures({ rule }: { rule: Rule }) {
                 : t.todayOf(f.count(rule.tokens_today), f.count(rule.tokens_per_day))
               : undefined,
           ],
+          [t.costToday, rule.cost_today !== null ? <Money key="cost" cost={rule.cost_today} /> : undefined],
           [t.last, rule.last_fired_at ? <Time key="last" at={rule.last_fired_at} /> : t.never],
         ]}
       />

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from agenttrace.calendar import day_finder
+from agenttrace.prices.costing import Cashier
 from agenttrace.rules.switches import retry
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.api.answers import answer, endpoint
@@ -49,7 +50,7 @@ def firings_router(context: ServerContext) -> APIRouter:
             number = None if session is None else session_named(store, session).id
             found = store.rules.firings(rule=rule, states=state, session=number, before=before, limit=limit + 1)
             page, following = page_of(found, limit, lambda each: each.number)
-            return RuleFiringList(firings_of(store, page), following)
+            return RuleFiringList(firings_of(store, page, Cashier.load(context.settings)), following)
 
         return answer(request, await context.reader.query(read, empty=lambda: RuleFiringList([], None)))
 
@@ -58,7 +59,10 @@ def firings_router(context: ServerContext) -> APIRouter:
         **endpoint("A firing with its actions and attempts", RuleFiringDetail, 401, 404, 422),
     )
     async def show_firing(request: Request, number: Number) -> Response:
-        found = await context.reader.query(lambda store: firing_detail(store, number), empty=lambda: None)
+        def read(store: SqliteStore) -> RuleFiringDetail | None:
+            return firing_detail(store, number, Cashier.load(context.settings))
+
+        found = await context.reader.query(read, empty=lambda: None)
         if found is None:
             raise ProblemError(404, f"There is no firing {number}.")
         return answer(request, found)

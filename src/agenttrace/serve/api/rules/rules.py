@@ -218,9 +218,11 @@ def rules_router(context: ServerContext) -> APIRouter:
 async def _listed(context: ServerContext, day: str) -> RuleList:
     tables, problem = await asyncio.to_thread(_readable, context)
     home = context.settings.home
-    items = await context.reader.query(
-        lambda store: rules_of(store, tables, day=day), empty=lambda: rules_of(None, tables, day=day)
-    )
+
+    def read(store: SqliteStore) -> list[Rule]:
+        return rules_of(store, tables, day=day, cashier=Cashier.load(context.settings))
+
+    items = await context.reader.query(read, empty=lambda: rules_of(None, tables, day=day))
     pid = owner(home)
     return RuleList(
         engine=RuleEngineState(pid is not None, pid),
