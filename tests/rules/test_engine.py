@@ -43,6 +43,14 @@ def test_a_wait_fires_once(rig: MakeRig) -> None:
     assert len(made.look()) == 1
 
 
+def test_demo_data_fires_nothing(rig: MakeRig) -> None:
+    """A session of the demo data did not happen."""
+    made = rig(on="session.waiting")
+    made.write("session.begin", id="s", project="/agenttrace-demo/shop")
+    made.turn(1)
+    assert made.look() == []
+
+
 def test_a_session_that_goes_on_does_not_fire(rig: MakeRig) -> None:
     """With a settle time, only the last wait counts."""
     made = rig(on="session.waiting", settle="10s")

@@ -178,6 +178,7 @@ def _sessions(draw: st.DrawFn, number: int) -> SessionEntry:
         models=[model] if model else [],
         version=None,
         parent=None,
+        demo=False,
         bill=draw(_bills()),
         outcomes=draw(_outcomes),
         marks=SessionMarks(starred=False, labels=[], scores={}, notes=0, revision=0),

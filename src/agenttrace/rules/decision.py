@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol, cast
 import msgspec
 
 from agenttrace.config.rules import Once, RuleMode, RuleSettings
+from agenttrace.projects import is_demo
 from agenttrace.rules.facts import Facts, mismatch
 from agenttrace.store.rules import Firing, RuleEvent, RuleState, key_of
 
@@ -90,6 +91,8 @@ def objection(rule: RuleSettings, event: RuleEvent, facts: Facts, since: int) ->
         return "the session was removed"
     if facts.session is not None and facts.session.session_id.startswith(CAUSED):
         return "the session was caused by a rule"
+    if facts.session is not None and is_demo(facts.session.project):
+        return "the session is demo data"
     return mismatch(rule.where, facts) if rule.settle == 0 else None
 
 

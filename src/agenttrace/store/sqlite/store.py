@@ -68,6 +68,7 @@ from agenttrace.store.sqlite.exports import Exports
 from agenttrace.store.sqlite.files import Files
 from agenttrace.store.sqlite.outcomes import OutcomeTable
 from agenttrace.store.sqlite.quarantine import Quarantine
+from agenttrace.store.sqlite.removal import Removal
 from agenttrace.store.sqlite.retention import Retention
 from agenttrace.store.sqlite.rules import Rules
 from agenttrace.store.sqlite.search import SearchIndex
@@ -418,6 +419,11 @@ class SqliteStore(Store):
     def retention(self) -> Retention:
         """What clean-up removes."""
         return Retention(self.connection)
+
+    @cached_property
+    def removal(self) -> Removal:
+        """Removes what was recorded from some files."""
+        return Removal(self.connection)
 
     def compact(self) -> None:
         """Give the space of removed rows back to the disk."""

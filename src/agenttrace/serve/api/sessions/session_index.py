@@ -221,6 +221,10 @@ class SessionIndex:
         else:
             self._reload_from = max(self._reload_from, now + _SETTLING_SECONDS)
 
+    def compare_all(self) -> None:
+        """Compare all sessions with the next refresh: some were removed."""
+        self._reload_due, self._reload_from = True, 0.0
+
     def _age(self) -> None:
         """Working sessions become interrupted after a long silence, without any commit."""
         stale = stale_before(self._settings.record.stale_minutes)
