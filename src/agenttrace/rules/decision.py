@@ -102,6 +102,8 @@ def verdict(
     """What is done now about an event that concerns a rule; ``silent``: for how many seconds its session was."""
     if firing.event.session is not None and facts.session is None:
         return Verdict("skip", "the session was removed")
+    if _is_history(firing, facts, history):
+        return Verdict("skip", "the session ended, or waited for longer than record.waiting_hours")
     if _went_on(firing, facts, history):
         return Verdict("skip", "the session went on before it was silent long enough")
     if silent < rule.settle or _works_again(firing, facts):
@@ -116,6 +118,12 @@ def verdict(
         other = history.fired_dry(firing)
         return Verdict("dry") if other is None else Verdict("skip", f"noted for this {_whose(rule)} before")
     return _capped(rule, history, day) or _cooling(rule, history, now) or Verdict("fire")
+
+
+def _is_history(firing: Firing, facts: Facts, history: History) -> bool:
+    """Whether a session that waited has ended since then, without going on."""
+    ended = facts.session is not None and facts.session.state == "ended"
+    return ended and firing.event.kind == "session.waiting" and not history.is_superseded(firing)
 
 
 def _went_on(firing: Firing, facts: Facts, history: History) -> bool:
