@@ -8,7 +8,7 @@ from .conftest import Visit
 
 EMPTY = {
     "/": "The recorder is running; no agent has written a log yet",
-    "/sessions": "Nothing is recorded yet",
+    "/sessions": "The recorder is running; no agent has written a log yet",
     "/usage": "No usage in this period",
     "/cache": "No matching results",
     "/files": "No matching files",
@@ -21,8 +21,20 @@ EMPTY = {
 
 
 def test_nothing_is_recorded_yet(own_visit: Visit) -> None:
-    """On a machine without any logs every page says that there is nothing, and what to do about it."""
+    """On a machine without any logs every page says that there is nothing, and what to do about it.
+
+    A button loads demo data, and another one removes it again.
+    """
     page = own_visit.enter()
     for path, words in EMPTY.items():
         page.goto(path)
         expect(page.get_by_text(words).first).to_be_visible()
+    page.goto("/")
+    page.get_by_role("button", name="Load demo data").press("Enter")
+    expect(page.get_by_text("Demo sessions are loaded")).to_be_visible()
+    page.get_by_role("link", name="Sessions").first.click()
+    expect(page.get_by_text("56 sessions")).to_be_visible()
+    expect(page.get_by_text("demo", exact=True).first).to_be_visible()
+    page.get_by_role("button", name="Remove demo data").press("Enter")
+    expect(page.get_by_text("no agent has written a log yet")).to_be_visible()
+    expect(page.get_by_text("Demo sessions are loaded")).to_be_hidden()

@@ -85,7 +85,8 @@ def test_newest_first_and_limited(recorded: Program) -> None:
         (("--project", "w_rk"), 0),
         (("--since", "2026-11-15T09:05:00Z"), 3),
         (("--since", "2099-01-01"), 0),
-        (("--state", "waiting"), 7),
+        (("--state", "waiting"), 0),
+        (("--state", "ended"), 7),
         (("--state", "working"), 0),
     ],
 )

@@ -31,6 +31,18 @@ def test_a_turn_is_queued_when_it_is_over_and_quiet(tmp_path: Path) -> None:
     assert world.rows("SELECT * FROM export_touched") == []
 
 
+def test_demo_data_is_not_queued(tmp_path: Path) -> None:
+    """A session of the demo data did not happen, and is sent nowhere."""
+    world = World(tmp_path, target())
+    world.append("s", "session.begin", id="s", project="/agenttrace-demo/shop", ts=time.time())
+    world.turn("s", 1, ts=time.time())
+    world.record()
+    world.passed = 100
+    assert world.seal() == 0
+    assert world.states()["queued"] == 0
+    assert world.rows("SELECT * FROM export_touched") == []
+
+
 def test_open_spans_are_queued_when_their_session_is_stale(tmp_path: Path) -> None:
     """A turn whose agent was killed is sent when nothing was heard of it for as long as makes a session stale."""
     world = World(tmp_path, target())

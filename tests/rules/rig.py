@@ -49,6 +49,7 @@ class Rig:
         *,
         home: Path | None = None,
         sources: Sequence[Callable[[Rig], EventSource]] = (),
+        waiting_hours: int = 0,
     ) -> None:
         self.root = root
         #: Made anew for every engine.
@@ -58,7 +59,13 @@ class Rig:
         self.logs = root / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
         self.settings: Settings = load_settings(
-            {"HOME": str(root), "AGENTTRACE_HOME": str(home or root / "home"), "AGENTTRACE_USAGE_TIMEZONE": "UTC"}
+            {
+                "HOME": str(root),
+                "AGENTTRACE_HOME": str(home or root / "home"),
+                "AGENTTRACE_USAGE_TIMEZONE": "UTC",
+                # The store goes by the real clock, by which all this was long ago.
+                "AGENTTRACE_RECORD_WAITING_HOURS": str(waiting_hours),
+            }
         )
         ensure_home(self.settings)
         self.noting = Noting()

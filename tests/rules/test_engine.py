@@ -43,6 +43,27 @@ def test_a_wait_fires_once(rig: MakeRig) -> None:
     assert len(made.look()) == 1
 
 
+def test_a_wait_of_long_ago_is_history(tmp_path: Path) -> None:
+    """What every list calls ended is no news for rules either."""
+    rule = {"on": "session.waiting", "do": ["hook"]}
+    made = Rig(tmp_path, {"rules": {"r": rule}, "actions": HOOK}, waiting_hours=12)
+    try:
+        made.turn(1)
+        assert made.look() == []
+        assert made.reasons() == ["the session ended, or waited for longer than record.waiting_hours"]
+        assert [each.state for each in made.store.sessions()] == ["ended"]
+    finally:
+        made.close()
+
+
+def test_demo_data_fires_nothing(rig: MakeRig) -> None:
+    """A session of the demo data did not happen."""
+    made = rig(on="session.waiting")
+    made.write("session.begin", id="s", project="/agenttrace-demo/shop")
+    made.turn(1)
+    assert made.look() == []
+
+
 def test_a_session_that_goes_on_does_not_fire(rig: MakeRig) -> None:
     """With a settle time, only the last wait counts."""
     made = rig(on="session.waiting", settle="10s")

@@ -201,7 +201,7 @@ def test_an_end_in_the_log(rig: MakeRig) -> None:
     made.record()
     made.wait(61)
     assert [message.rule.name for message in made.look()] == ["ended"]
-    assert made.reasons() == ["the session went on before it was silent long enough"]
+    assert made.reasons() == ["the session ended, or waited for longer than record.waiting_hours"]
     made.turn(2)
     made.wait(61)
     assert [message.rule.name for message in made.look()] == ["waiting"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -178,6 +180,7 @@ def _sessions(draw: st.DrawFn, number: int) -> SessionEntry:
         models=[model] if model else [],
         version=None,
         parent=None,
+        demo=False,
         bill=draw(_bills()),
         outcomes=draw(_outcomes),
         marks=SessionMarks(starred=False, labels=[], scores={}, notes=0, revision=0),
@@ -338,7 +341,6 @@ def test_facets_count_each_session_under_each_of_its_values(entries: list[Sessio
 FILTERS: list[tuple[dict[str, Any], Callable[[dict[str, Any]], bool]]] = [
     ({"agent": ["claude-code", "codex"]}, lambda row: row["agent"] in ("claude-code", "codex")),
     ({"project": "shop"}, lambda row: row["project"] == "shop"),
-    ({"state": "ended"}, lambda row: row["state"] == "ended"),
     ({"model": "qwen-max"}, lambda row: "qwen-max" in row["models"]),
     ({"q": "PARALLEL"}, lambda row: "parallel" in (row["title"] or "").casefold()),
     ({"errors": "true"}, lambda row: row["errors"] > 0),
@@ -644,6 +646,35 @@ def test_silence_becomes_interruption_by_itself(stale: Logs) -> None:
             assert {facet["value"] for facet in states} == {"interrupted", "working"}
 
     asyncio.run(main())
+
+
+def test_waiting_becomes_history_by_itself(tmp_path: Path) -> None:
+    """A session that waits for longer than ``record.waiting_hours`` has ended, in lists, filters and single answers."""
+    logs = Logs(tmp_path, waiting_hours=1)
+    for name, ago in (("old", 3601), ("soon", 3598.5), ("new", 10)):
+        logs.append(name, "turn.begin", ts=time.time() - ago, turn=1)
+        logs.append(name, "turn.end", ts=time.time() - ago, turn=1)
+    logs.record()
+
+    async def main() -> None:
+        async with console(logs.settings) as server:
+            first = await _states(server)
+            assert (first["old"], first["new"]) == ("ended", "waiting")
+
+            async def is_over() -> bool:
+                return await _states(server) == {"old": "ended", "soon": "ended", "new": "waiting"}
+
+            await eventually(is_over)
+            waiting = (await server.json("/sessions?state=waiting"))["items"]
+            assert [row["session_id"] for row in waiting] == ["new"]
+            states = (await server.json("/sessions/facets"))["states"]
+            assert {facet["value"]: facet["count"] for facet in states} == {"ended": 2, "waiting": 1}
+            kept = await server.context.reader.query(lambda store: store.active_counts(), empty=lambda: (0, 0))
+            assert kept == (0, 1)
+
+    asyncio.run(main())
+    with closing(sqlite3.connect(logs.store)) as connection:
+        assert {state for (state,) in connection.execute("SELECT state FROM sessions")} == {"waiting"}
 
 
 async def _states(server: Console) -> dict[str, str]:

@@ -34,6 +34,7 @@ from agenttrace.serve.health import Life
 from agenttrace.serve.limits import Limits
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import add_handlers
+from agenttrace.store.session_state import StateLimits
 
 from .servers import Answer, Outliving, listening
 
@@ -48,12 +49,14 @@ SAMPLES = ("claude-code-2.1.197/projects", "codex-0.166.0/sessions", "kimi-cli-1
 class Logs:
     """Log files in our own format, and the recorder that reads them into a store."""
 
-    def __init__(self, root: Path, *, stale_minutes: int = 15, heartbeat: float = 15.0) -> None:
+    def __init__(
+        self, root: Path, *, stale_minutes: int = 15, waiting_hours: int = 12, heartbeat: float = 15.0
+    ) -> None:
         self.directory = root / "logs"
         self.directory.mkdir()
         self.settings = Settings(
             home=root / "home",
-            record=RecordSettings(stale_minutes=stale_minutes, poll_seconds=0.5),
+            record=RecordSettings(stale_minutes=stale_minutes, waiting_hours=waiting_hours, poll_seconds=0.5),
             serve=ServeSettings(heartbeat_seconds=heartbeat),
         )
         ensure_home(self.settings)
@@ -107,7 +110,7 @@ class Logs:
 @contextmanager
 def opened(settings: Settings) -> Iterator[tuple[TraceReader, SessionIndex]]:
     """What reads a store, without a server around it."""
-    reader = TraceReader(settings.home / "agenttrace.db", stale_minutes=settings.record.stale_minutes)
+    reader = TraceReader(settings.home / "agenttrace.db", limits=StateLimits.of(settings.record))
     index = SessionIndex(reader, settings)
     try:
         yield reader, index

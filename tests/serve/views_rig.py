@@ -26,6 +26,7 @@ from agenttrace.serve.api.sessions.annotations import annotations_router
 from agenttrace.serve.api.sessions.limits import limits_router
 from agenttrace.serve.api.sessions.session_list import sessions_router
 from agenttrace.serve.api.sessions.usage import usage_router
+from agenttrace.serve.api.settings.demo import demo_router
 from agenttrace.serve.api.settings.exports import exports_router
 from agenttrace.serve.api.settings.files import files_router
 from agenttrace.serve.api.settings.settings import settings_router
@@ -105,6 +106,7 @@ def _app(context: ServerContext) -> FastAPI:
         rules_router,
         exports_router,
         settings_router,
+        demo_router,
         live_router,
         sessions_router,
         annotations_router,

@@ -9,14 +9,16 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from agenttrace.cli import opening, output
+from agenttrace.cli.errors import CommandError
 from agenttrace.cli.options import OnlyJson, Port
 from agenttrace.cli.record import import_now, recording
 from agenttrace.cli.tail import Printer, new_events, recorder_thread
+from agenttrace.config import ensure_home
 from agenttrace.prices.costing import Cashier
 from agenttrace.store.questions import UsageQuery
 from agenttrace.views import figures, money
@@ -32,12 +34,25 @@ EPILOG = """
   agenttrace demo --console             in the browser, live until Ctrl-C
   agenttrace demo --seconds 5 --keep    keep the data to explore it
   agenttrace demo --no-apps             agents only
+  agenttrace demo load                  demo sessions in your own console
+  agenttrace demo remove                remove them again
 
-Your own logs and data are neither read nor changed: the demo uses a temporary home directory.
+Without load or remove your own logs and data are neither read nor changed: the demo uses a temporary home directory.
 """
+
+Action = Literal["load", "remove"]
+_DONE = {
+    ("load", True): "Demo sessions are loaded. agenttrace demo remove removes them again.",
+    ("load", False): "The demo sessions were loaded before.",
+    ("remove", True): "The demo sessions are removed.",
+    ("remove", False): "The recorder is still removing the demo sessions; it will finish without this command.",
+}
 
 
 def demo(
+    action: Annotated[
+        Action | None, typer.Argument(help="Load demo sessions into your own data, or remove them.")
+    ] = None,
     seconds: Annotated[float, typer.Option(min=0.0, help="How long it runs; 0: until Ctrl-C.")] = 30.0,
     speed: Annotated[float, typer.Option(min=0.01, help="Speed factor.")] = 2.0,
     days: Annotated[int, typer.Option(min=0, max=365, help="Days of history to generate.")] = 14,
@@ -52,6 +67,9 @@ def demo(
     from agenttrace.cli import demo_console
     from agenttrace.demo.writer import environment, past
 
+    if action is not None:
+        _change_data(action, as_json=as_json)
+        return
     home = Path(tempfile.mkdtemp(prefix="agenttrace-demo-"))
     variables = {"HOME": str(home), "AGENTTRACE_HOME": str(home / ".agenttrace"), **environment(home)}
     try:
@@ -70,6 +88,22 @@ def demo(
     finally:
         if not keep:
             shutil.rmtree(home, ignore_errors=True)
+
+
+def _change_data(action: Action, *, as_json: bool) -> None:
+    """Load demo sessions into the store of the settings, or remove them."""
+    from agenttrace.record import demo_data
+
+    settings = opening.settings()
+    ensure_home(settings)
+    try:
+        done = (demo_data.load if action == "load" else demo_data.remove)(settings)
+    except demo_data.DemoBusyError as error:
+        raise CommandError(str(error), "") from None
+    if as_json:
+        output.print_json({"state": demo_data.state(settings.home), "changed": done})
+    else:
+        output.say(_DONE[action, done])
 
 
 def _run(

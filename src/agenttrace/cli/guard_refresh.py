@@ -13,6 +13,7 @@ from agenttrace.locking import LockedError, ProcessLock
 from agenttrace.rules import guard, guard_state, state_files
 from agenttrace.store import store_path
 from agenttrace.store.errors import STORE_FAILURES
+from agenttrace.store.session_state import StateLimits
 from agenttrace.store.sqlite.store import SqliteStore
 
 #: How long a hook waits for a store that is locked.
@@ -57,8 +58,8 @@ def write(settings: Settings) -> None:
     if not settings.budgets or not path.exists():
         guard_state.refresh(None, settings)
         return
-    stale = settings.record.stale_minutes
-    with SqliteStore.open(path, stale_minutes=stale, busy_seconds=_BUSY_SECONDS) as store:
+    limits = StateLimits.of(settings.record)
+    with SqliteStore.open(path, limits=limits, busy_seconds=_BUSY_SECONDS) as store:
         guard_state.refresh(store, settings)
 
 

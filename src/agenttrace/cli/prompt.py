@@ -54,13 +54,14 @@ def today() -> dict[str, Any]:
     from agenttrace.prices.costing import Cashier
     from agenttrace.rules.budgets import budget_states
     from agenttrace.store.questions import UsageQuery
+    from agenttrace.store.session_state import StateLimits
     from agenttrace.store.sqlite.store import SqliteStore
     from agenttrace.views.money import cost_text
     from agenttrace.views.places import store_path
 
     settings = load_settings()
-    stale_minutes = settings.record.stale_minutes
-    with SqliteStore.open(store_path(settings), stale_minutes=stale_minutes, busy_seconds=_BUSY_SECONDS) as store:
+    limits = StateLimits.of(settings.record)
+    with SqliteStore.open(store_path(settings), limits=limits, busy_seconds=_BUSY_SECONDS) as store:
         working, waiting = store.active_counts()
         now = time.time_ns() // 1000
         today, cashier = day_finder(settings.usage.timezone)(now), Cashier.load(settings)

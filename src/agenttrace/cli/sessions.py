@@ -15,7 +15,7 @@ from agenttrace.cli.options import Agent, AsJson, Project, Since
 from agenttrace.store import errors
 from agenttrace.store.annotations import NO_MARKS
 from agenttrace.store.questions import OutcomeFigures, OutcomeKind, SessionFilter
-from agenttrace.store.session_state import SessionState, recent_since
+from agenttrace.store.session_state import SessionState
 from agenttrace.views import figures, money
 from agenttrace.views.annotations import marks_fields, marks_text, score_tests
 from agenttrace.views.plain import one_line
@@ -191,8 +191,7 @@ def _tools(session: Session) -> str:
 
 
 def _waiting(found: list[Session]) -> str:
-    recent = recent_since()
-    waiting = sum(1 for session in found if session.state == "waiting" and (session.last_at or 0) >= recent)
+    waiting = sum(1 for session in found if session.state == "waiting")
     return f"{figures.counted(waiting, 'session waits', 'sessions wait')} for you. " if waiting else ""
 
 

@@ -204,7 +204,8 @@ def _next_steps(something: bool) -> None:
             output.say(f"  {program} {command:<16} {meaning}")
     else:
         output.say("No agent has written logs here yet. Leave this running and use one,", "bold")
-        output.say(f"or see AgentTrace with demo data, in another terminal:  {program} demo")
+        output.say("or load demo data: with the button on the page, or in another terminal:")
+        output.say(f"  {program} demo load")
 
 
 def _program() -> str:

@@ -86,6 +86,9 @@ class RecordSettings(msgspec.Struct, frozen=True, kw_only=True):
     stale_minutes: Annotated[
         Positive, about("A working session without a new line for this long is shown as interrupted.", "30")
     ] = 15
+    waiting_hours: Annotated[
+        Natural, about("A session that waits for you counts as ended after so many hours. 0: never.", "24")
+    ] = 12
 
 
 class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):

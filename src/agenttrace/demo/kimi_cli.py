@@ -48,7 +48,8 @@ def session(story: Story, fake: FakeSession) -> Iterator[LogLine]:
     session_id = fake.uuid()
     folder = f".kimi/sessions/{hashlib.md5(story.cwd.encode(), usedforsecurity=False).hexdigest()}/{session_id}"
     yield LogLine(".kimi/config.toml", _CONFIG.encode(), whole=True)
-    places = [{"path": each.cwd, "kaos": "local", "last_session_id": None} for each in STORIES]
+    paths = [f"{story.work}/{each.folder}" for each in STORIES]
+    places = [{"path": path, "kaos": "local", "last_session_id": None} for path in paths]
     yield _state_file(".kimi/kimi.json", {"work_dirs": places})
     state = {"version": 1, "custom_title": story.title, "title_generated": False, "plan_mode": False}
     yield _state_file(f"{folder}/state.json", state | {"archived": False})

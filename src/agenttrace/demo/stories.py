@@ -54,11 +54,13 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     branch: str
     turns: tuple[StoryTurn, ...]
+    #: The directory of all projects.
+    work: str = "/home/dev"
 
     @property
     def cwd(self) -> str:
         """The agent's working directory."""
-        return f"/home/dev/{self.folder}"
+        return f"{self.work}/{self.folder}"
 
 
 def shell(command: str, output: str, *, failed: bool = False, seconds: float = 0.8) -> StoryCall:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
+import msgspec
+
 from agenttrace.demo.claude_code import CLAUDE_CODE
 from agenttrace.demo.codex import CODEX
 from agenttrace.demo.fake_session import FakeLog, FakeSession, LogLine
@@ -29,6 +31,8 @@ FORMATS = {each.agent: each for each in (KIMI_CLI, KIMI_CODE, CLAUDE_CODE, CODEX
 _DAY = 86_400
 #: Seconds between the first lines of two agents.
 _APART = 1.5
+#: How long ago each agent began its session of today, in seconds.
+_AGO = (20_000.0, 11_000.0, 4_500.0, 1_500.0, 6.0, 3.0)
 
 
 def environment(target_home: Path) -> dict[str, str]:
@@ -75,20 +79,36 @@ def past(
     days: int,
     seed: int = 0,
     now: float | None = None,
+    work: str | None = None,
 ) -> None:
-    """Write, at once, the sessions of some days before today, so that the console is not empty."""
+    """Write, at once, the sessions of some days before today, so that the console is not empty.
+
+    ``work``: the directory of their projects.
+    """
     end = time.time() if now is None else now
     for day in range(days, 0, -1):
         rng = random.Random(f"{seed}/past/{day}")  # noqa: S311 - reproducible on purpose
         for each in rng.sample(list(FORMATS.values()), k=rng.randint(2, len(FORMATS))):
-            _one_session(target_home, each, f"{seed}/past/{day}", end - day * _DAY + rng.uniform(0, _DAY / 3))
+            start = end - day * _DAY + rng.uniform(0, _DAY / 3)
+            _one_session(target_home, each, f"{seed}/past/{day}", start, end, work)
 
 
-def _one_session(target_home: Path, each: FakeLog, seed: str, start: float) -> None:
+def today(target_home: Path, *, seed: int = 0, now: float | None = None, work: str | None = None) -> None:
+    """Write one session of every agent in the hours before now; the last ones are still at work."""
+    end = time.time() if now is None else now
+    for each, ago in zip(FORMATS.values(), _AGO, strict=True):
+        _one_session(target_home, each, f"{seed}/today", end - ago, end, work)
+
+
+def _one_session(target_home: Path, each: FakeLog, seed: str, start: float, end: float, work: str | None) -> None:
+    """A session as far as it has come by ``end``."""
     moment = start
     fake = FakeSession(seed=f"{seed}/{each.agent}", clock=lambda: moment, home=str(target_home))
+    story = fake.rng.choice(STORIES)
     touched = set()
-    for line in each.session(fake.rng.choice(STORIES), fake):
+    for line in each.session(story if work is None else msgspec.structs.replace(story, work=work), fake):
+        if moment > end:
+            break
         write(target_home, line)
         touched.add(line.path)
         moment += line.delay

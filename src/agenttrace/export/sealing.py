@@ -18,6 +18,7 @@ from agenttrace.config import Settings
 from agenttrace.destinations import DestinationSettings
 from agenttrace.export.traces import SessionTraces, digest_of, end_of, status_of
 from agenttrace.model import Session
+from agenttrace.projects import is_demo
 from agenttrace.store.exports import DestinationRow, Queue, Touched
 from agenttrace.store.questions import SpanRow
 from agenttrace.store.sqlite.store import SqliteStore
@@ -86,8 +87,8 @@ class Sealer:
 
     def _seal(self, number: int, touched: Sequence[Touched], quiet_before: float, wanted: Sequence[Target]) -> int:
         found = self._store.sessions_by_number([number])
-        if not found:
-            # Pruned in the meantime: there is nothing to send.
+        if not found or is_demo(found[0].project):
+            # Pruned in the meantime, or demo data: there is nothing to send.
             self._exports.seal(number, touched, [])
             return 0
         traces = SessionTraces(self._store.traces(number))

@@ -11,6 +11,7 @@ from agenttrace.mcp.tool import DATA_NOTE, NarrowedArguments, Tool, ToolAnswer, 
 from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.model import Session
 from agenttrace.prices.costing import Bill
+from agenttrace.projects import is_demo
 from agenttrace.store.annotations import NO_MARKS, Marks
 from agenttrace.store.questions import OutcomeFigures, OutcomeKind, SessionFilter, SessionPlace, StoredOutcomes
 from agenttrace.store.session_state import SessionState
@@ -92,6 +93,8 @@ class SessionLine(ToolAnswer):
     #: The latest of each name.
     scores: dict[str, float] = msgspec.field(default_factory=dict)
     notes: int = 0
+    #: Part of the demo data of AgentTrace: it did not happen.
+    demo: bool = False
 
 
 class ListedSessions(ToolAnswer):
@@ -164,6 +167,7 @@ def _line(
         scores={line(name) or "": value for name, value in marks.scores},
         notes=marks.notes,
         outcomes=None if outcomes is None else _came(outcomes.figures),
+        demo=is_demo(session.project),
     )
 
 

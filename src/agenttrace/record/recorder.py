@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 import stat
 import time
 from collections import deque
@@ -21,12 +22,14 @@ from agenttrace.calendar import day_finder, zone_name
 from agenttrace.config import Settings, SettingsError, did_you_mean
 from agenttrace.ids import session_number
 from agenttrace.prices.table import shape as price_shape
+from agenttrace.record import demo_data
 from agenttrace.record.files.discover import (
     Bounds,
     FoundFile,
     Listing,
     Root,
     agent_roots,
+    demo_roots,
     expanded,
     found_file,
     is_companion,
@@ -36,7 +39,7 @@ from agenttrace.record.files.discover import (
 )
 from agenttrace.record.files.documents import NOT_WHOLE, TOO_LARGE
 from agenttrace.record.files.project_logs import MOST_PROJECTS, ProjectLogs
-from agenttrace.record.files.reader import BOM, LOG_SUFFIX, NOT_A_FILE, Chunk, open_limit, storable
+from agenttrace.record.files.reader import BOM, LOG_SUFFIX, NOT_A_FILE, Chunk, open_limit, storable, stored_path
 from agenttrace.record.files.recognition import may_become_known, openings, recognised
 from agenttrace.record.files.tracked import COUNTS, HEAD_BYTES, TrackedFile
 from agenttrace.record.files.watchlist import Watchlist
@@ -96,6 +99,7 @@ class Recorder:
         for broken in BROKEN_FORMATS if share is None else ():
             logger.warning("%s", broken)
         self.roots = _roots(settings, self.agents, paths, os.environ if environ is None else environ)
+        self._all_paths_named = bool(paths)
         #: Not where the user named all paths.
         self._project_logs = ProjectLogs(() if paths else self.agents)
         #: Logs in projects, which no watch reports, and when they were looked at.
@@ -145,8 +149,15 @@ class Recorder:
 
     # -- which files ------------------------------------------------------------------------------------------
 
+    @property
+    def current_roots(self) -> list[Root]:
+        """Where logs are looked for: the roots, and the demo data as long as there is some."""
+        return self.roots if self._all_paths_named else [*self.roots, *demo_roots(self.settings.home)]
+
     def scan(self) -> Listing:
         """Search all roots for new, grown, moved and vanished files."""
+        if self._share is None and demo_data.removal_requested(self.settings.home):
+            self._remove_demo()
         listing = self.listing()
         self._say_links(listing)
         for found in listing.files:
@@ -166,7 +177,7 @@ class Recorder:
     def listing(self) -> Listing:
         """The logs that are there."""
         record = self.settings.record
-        return list_files([*self.roots, *self._project_roots()], record.exclude, follow=record.follow_symlinks)
+        return list_files([*self.current_roots, *self._project_roots()], record.exclude, follow=record.follow_symlinks)
 
     def _project_roots(self) -> list[Root]:
         """Logs in the projects of recorded sessions, which are asked for again only after something was recorded."""
@@ -177,6 +188,25 @@ class Recorder:
             self._projects_version = version
             self._projects = [each.name for each in self.store.status.projects(MOST_PROJECTS)]
         return self._project_logs.roots(self._projects)
+
+    def _remove_demo(self) -> None:
+        """Remove the logs of the demo first: what is recorded of them cannot come back."""
+        place = demo_data.directory(self.settings.home)
+        real = os.path.realpath(place)
+        try:
+            shutil.rmtree(place)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            logger.warning("the demo data cannot be removed: %s", error)
+            return
+        self.pipeline.roll_back()
+        for number in self._watchlist.forget_below(real):
+            for known in (self.dirty, self._unterminated, self._opened):
+                known.pop(number, None)
+            self._for_others.discard(number)
+        self.store.removal.remove_below(stored_path(real))
+        demo_data.removal_finished(self.settings.home)
 
     def _say_links(self, listing: Listing) -> None:
         """Log each link that is not followed, once."""
@@ -193,9 +223,10 @@ class Recorder:
         elif not self._may_be_log(path):
             return
         else:
-            bounds = Bounds(self.roots, follow=self.settings.record.follow_symlinks)
+            roots_now = self.current_roots
+            bounds = Bounds(roots_now, follow=self.settings.record.follow_symlinks)
             # What a pattern of directories matches is not watched, and takes long to find: the slow scan does it.
-            roots = (root for root in self.roots if root.agent is None or not has_magic(os.fspath(root.path.parent)))
+            roots = (root for root in roots_now if root.agent is None or not has_magic(os.fspath(root.path.parent)))
             parts = (part for root in roots for part in expanded(root, bounds))
             root = next((root for root in parts if _covers(root, path)), None)
             if root is None or is_excluded(path, self.settings.record.exclude):
@@ -217,7 +248,8 @@ class Recorder:
         """
         name = os.path.basename(path)
         return any(
-            root.agent is None or fnmatch(name, root.path.name) or root.agent.is_log(Path(path)) for root in self.roots
+            root.agent is None or fnmatch(name, root.path.name) or root.agent.is_log(Path(path))
+            for root in self.current_roots
         )
 
     def see(self, found: FoundFile) -> None:

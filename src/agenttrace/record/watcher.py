@@ -17,6 +17,7 @@ from pathlib import Path
 from watchfiles import watch
 
 from agenttrace.record import health
+from agenttrace.record.demo_data import removal_requested
 from agenttrace.record.ingest import quarantine
 from agenttrace.record.maintenance import Maintenance
 from agenttrace.record.outcome_updates import OutcomeUpdates
@@ -100,6 +101,8 @@ class Watcher:
         ):
             self._round({path for _, path in changes})
             if self._existing_roots() != self._watched:
+                # What was written there before it is watched is found by a scan.
+                self._next_scan = 0.0
                 return
 
     def _existing_roots(self) -> tuple[Path, ...]:
@@ -108,7 +111,7 @@ class Watcher:
         Projects are not watched for the log that an agent writes there: they may have any number of files.
         """
         found = []
-        for root in self.recorder.roots:
+        for root in self.recorder.current_roots:
             if root.agent is not None and root.agent.traits.project_log:
                 continue
             place = root.path if root.path.is_dir() else root.path.parent
@@ -120,7 +123,7 @@ class Watcher:
         """Record what changed, index a little; pause after a failure."""
         recorder = self.recorder
         try:
-            if changed is None or time.monotonic() >= self._next_scan:
+            if changed is None or time.monotonic() >= self._next_scan or removal_requested(recorder.settings.home):
                 self._scan()
             for path in changed or ():
                 recorder.see_path(os.path.realpath(path))

@@ -21,7 +21,7 @@ from agenttrace.config.settings import Settings
 from agenttrace.ids import crossing_key
 from agenttrace.model import Session
 from agenttrace.prices.costing import Bill, Cashier
-from agenttrace.projects import project_matches
+from agenttrace.projects import is_demo, project_matches
 from agenttrace.store.questions import RecentQuery, SessionFilter, UsageQuery, UsageRow
 from agenttrace.store.store import Store
 
@@ -192,6 +192,7 @@ class _Counter:
             agents=agents,
             projects=projects,
             models=models,
+            real=True,
         )
         rows = [] if nothing else self._store.usage(query)
         state = BudgetState(
@@ -204,7 +205,8 @@ class _Counter:
 
     def _recent(self, wanted: _Filter) -> list[UsageRow]:
         since = self._now - RECENT_HOURS * HOUR
-        query = RecentQuery(since=since, agents=wanted.agents, projects=wanted.projects, models=wanted.models)
+        names = {"agents": wanted.agents, "projects": wanted.projects, "models": wanted.models}
+        query = RecentQuery(since=since, real=True, **names)
         return [each.row for each in self._store.recent_usage(query) if each.at <= self._now]
 
     def _projected(self, state: BudgetState, recent: Sequence[UsageRow]) -> BudgetState:
@@ -231,7 +233,8 @@ class _Counter:
         found = [
             session
             for session in self._store.sessions(wanted, limit=_MOST_SESSIONS)
-            if not budget.where.project or project_matches(session.project, budget.where.project)
+            if not is_demo(session.project)
+            and (not budget.where.project or project_matches(session.project, budget.where.project))
         ]
         usage = self._store.usage_by_session([session.id for session in found])
         states = []

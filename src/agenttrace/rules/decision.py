@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol, cast
 import msgspec
 
 from agenttrace.config.rules import Once, RuleMode, RuleSettings
+from agenttrace.projects import is_demo
 from agenttrace.rules.facts import Facts, mismatch
 from agenttrace.store.rules import Firing, RuleEvent, RuleState, key_of
 
@@ -94,6 +95,8 @@ def objection(rule: RuleSettings, event: RuleEvent, facts: Facts, since: int) ->
         return "the session was removed"
     if facts.session is not None and facts.session.session_id.startswith(CAUSED):
         return "the session was caused by a rule"
+    if facts.session is not None and is_demo(facts.session.project):
+        return "the session is demo data"
     return mismatch(rule.where, facts) if rule.settle == 0 else None
 
 
@@ -103,6 +106,8 @@ def verdict(
     """What is done now about an event that concerns a rule; ``silent``: for how many seconds its session was."""
     if firing.event.session is not None and facts.session is None:
         return Verdict("skip", "the session was removed")
+    if _is_history(firing, facts, history):
+        return Verdict("skip", "the session ended, or waited for longer than record.waiting_hours")
     if _went_on(firing, facts, history):
         return Verdict("skip", "the session went on before it was silent long enough")
     if silent < rule.settle or _works_again(firing, facts):
@@ -120,6 +125,12 @@ def verdict(
         other = history.fired_dry(firing)
         return Verdict("dry") if other is None else Verdict("skip", f"noted for this {_whose(rule)} before")
     return _capped(rule, history, day) or _cooling(rule, history, now) or Verdict("fire")
+
+
+def _is_history(firing: Firing, facts: Facts, history: History) -> bool:
+    """Whether a session that waited has ended since then, without going on."""
+    ended = facts.session is not None and facts.session.state == "ended"
+    return ended and firing.event.kind == "session.waiting" and not history.is_superseded(firing)
 
 
 def _went_on(firing: Firing, facts: Facts, history: History) -> bool:

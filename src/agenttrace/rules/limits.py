@@ -143,7 +143,7 @@ def estimated_block(store: Store, settings: Settings, now: int, cashier: Cashier
     for back in _LOOK_BACK:
         used = [
             each
-            for each in store.recent_usage(RecentQuery(since=now - back, agents=frozenset({CLAUDE})))
+            for each in store.recent_usage(RecentQuery(since=now - back, agents=frozenset({CLAUDE}), real=True))
             if each.at <= now
         ]
         begun = after_pause([each.at for each in used], now - back)

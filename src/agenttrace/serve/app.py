@@ -27,6 +27,7 @@ from agenttrace.serve.intake.span_log import SpanLog, SpanWriter, log_directory
 from agenttrace.serve.limits import Limits
 from agenttrace.serve.metrics import Metrics, metrics_router
 from agenttrace.serve.problems import Problem, ProblemError, add_handlers
+from agenttrace.store.session_state import StateLimits
 from agenttrace.views.places import store_path
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def create_app(
 
 
 def _context(run_half: RunHalf, settings: Settings) -> ServerContext:
-    reader = TraceReader(store_path(settings), stale_minutes=settings.record.stale_minutes)
+    reader = TraceReader(store_path(settings), limits=StateLimits.of(settings.record))
     index = SessionIndex(reader, settings)
     return ServerContext(
         settings=settings,

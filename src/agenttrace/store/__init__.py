@@ -18,7 +18,8 @@ def store_path(home: Path) -> Path:
 
 def open_store(settings: Settings, *, read_only: bool = True) -> SqliteStore:
     """The store of a data directory, closed by its ``with`` block; created or upgraded unless ``read_only``."""
+    from agenttrace.store.session_state import StateLimits
     from agenttrace.store.sqlite.store import SqliteStore
 
-    path, stale_minutes = store_path(settings.home), settings.record.stale_minutes
-    return SqliteStore.open(path, read_only=read_only, stale_minutes=stale_minutes)
+    limits = StateLimits.of(settings.record)
+    return SqliteStore.open(store_path(settings.home), read_only=read_only, limits=limits)

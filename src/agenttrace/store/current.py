@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agenttrace.store.errors import STORE_FAILURES, StoreError
-from agenttrace.store.session_state import STALE_MINUTES
+from agenttrace.store.session_state import LIMITS, StateLimits
 from agenttrace.store.sqlite.store import SqliteStore
 
 
@@ -25,9 +25,9 @@ NO_STORE = StoreVersion(0, 0)
 class CurrentStore:
     """Opens the store of a path read-only and keeps it open; used by one thread at a time, closed by any."""
 
-    def __init__(self, path: Path, *, stale_minutes: float = STALE_MINUTES, cache_kib: int | None = None) -> None:
+    def __init__(self, path: Path, *, limits: StateLimits = LIMITS, cache_kib: int | None = None) -> None:
         self._path = path
-        self._stale_minutes, self._cache_kib = stale_minutes, cache_kib
+        self._limits, self._cache_kib = limits, cache_kib
         self._identity: tuple[int, int] | None = None
         self._files = 0
         #: The store that was opened last, without a look at what is at the path now.
@@ -45,7 +45,7 @@ class CurrentStore:
             self.close()
             try:
                 self.opened = SqliteStore.open(
-                    self._path, any_thread=True, stale_minutes=self._stale_minutes, cache_kib=self._cache_kib
+                    self._path, any_thread=True, limits=self._limits, cache_kib=self._cache_kib
                 )
             except StoreError:
                 return None

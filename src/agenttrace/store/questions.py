@@ -213,6 +213,8 @@ class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
     #: A part of the directory, in any case.
     project_contains: str | None = None
     models: frozenset[str] = frozenset()
+    #: Without the sessions of the demo data.
+    real: bool = False
 
 
 class UsageRow(NamedTuple):
@@ -239,6 +241,8 @@ class RecentQuery(msgspec.Struct, frozen=True, kw_only=True):
     #: Exact directories; the empty text matches sessions without one.
     projects: frozenset[str] = frozenset()
     models: frozenset[str] = frozenset()
+    #: Without the sessions of the demo data.
+    real: bool = False
 
 
 class TimedUsage(NamedTuple):

@@ -28,7 +28,7 @@ def logs(settings: Settings) -> Listing:
 
 def roots(settings: Settings) -> list[Root]:
     """Where logs are looked for on this machine."""
-    from agenttrace.record.files.discover import agent_roots, named_roots
+    from agenttrace.record.files.discover import agent_roots, demo_roots, named_roots
     from agenttrace.record.files.project_logs import ProjectLogs
     from agenttrace.record.formats import AGENTS
 
@@ -36,7 +36,8 @@ def roots(settings: Settings) -> list[Root]:
     home = Path(os.environ.get("HOME") or Path.home())
     environ = {**os.environ, "AGENTTRACE_HOME": str(settings.home)}
     logs = ProjectLogs(chosen).roots(_projects(settings))
-    return [*agent_roots(chosen, environ, home), *named_roots(settings.record.paths, chosen), *logs]
+    named = named_roots(settings.record.paths, chosen)
+    return [*agent_roots(chosen, environ, home), *named, *demo_roots(settings.home), *logs]
 
 
 def _projects(settings: Settings) -> list[str]:

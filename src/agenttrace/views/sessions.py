@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agenttrace.prices.costing import Cashier
+from agenttrace.projects import is_demo
 from agenttrace.store.questions import title_of as title_of
 from agenttrace.views.times import iso
 
@@ -45,4 +46,5 @@ def session_fields(session: Session, bill: Bill) -> dict[str, Any]:
         "model": session.model,
         "version": session.version,
         "parent": session.parent,
+        "demo": is_demo(session.project),
     }

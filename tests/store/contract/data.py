@@ -14,7 +14,7 @@ from .machine import Line, Logs
 
 NATIVE, CLAUDE = "agenttrace", "claude-code"
 IDS = ("ab", "abc", "Abd", "session_x1", "x1", "a%b", "a_b", "0000000000000001")
-PROJECTS = ("/home/Shop", "/home/shop/ÄPFEL", "/srv/log_1", "100%")
+PROJECTS = ("/home/Shop", "/home/shop/ÄPFEL", "/srv/log_1", "100%", "/agenttrace-demo/shop")
 TITLES = ("Fix it", "Straße", "轮转", "a\\b")
 MODELS = ("gpt-5", "kimi-k3", "nobody-knows")
 #: How long ago a session was active, in seconds: on both sides of what counts as stale and as recent.

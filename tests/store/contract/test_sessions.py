@@ -21,7 +21,7 @@ from agenttrace.store.questions import (
     StoredOutcomes,
     title_of,
 )
-from agenttrace.store.session_state import STALE_MINUTES, recent_since, stale_before, state_now
+from agenttrace.store.session_state import SessionState, StateLimits, state_now
 from agenttrace.store.sqlite.store import SqliteStore
 
 from .data import CLAUDE, IDS, MODELS, NATIVE, PROJECTS, Made, logs_of, recordings
@@ -30,7 +30,7 @@ from .machine import machine, store_of
 #: Each example records a store; the questions to it are many.
 few = settings(max_examples=15)
 
-_moments = st.none() | st.sampled_from((5, 60, 600, 3_000, 200_000)).map(lambda age: stale_before(age / 60))
+_moments = st.none() | st.sampled_from((5, 60, 600, 3_000, 200_000)).map(lambda age: StateLimits(age / 60).now().stale)
 
 BOTH = OutcomeFigures(commits=1, test_runs=1, tests_failed=0)
 
@@ -139,27 +139,33 @@ def test_a_name_is_a_key_an_id_or_the_beginning_of_one(made: list[Made]) -> None
 
 
 @few
-@given(made=recordings, stale_minutes=st.sampled_from((1, 15, 60, 10_000)))
-def test_silence_means_interrupted_everywhere(made: list[Made], stale_minutes: int) -> None:
-    """Lists, single sessions and counts agree about which sessions still work, for any time that counts as stale."""
-    with store_of(logs_of(made), stale_minutes=stale_minutes) as store:
+@given(
+    made=recordings,
+    limits=st.builds(StateLimits, st.sampled_from((1, 15, 60, 10_000)), st.sampled_from((0, 0.1, 12, 100))),
+)
+def test_silence_changes_states_everywhere(made: list[Made], limits: StateLimits) -> None:
+    """Lists, filters, single sessions and counts agree about which sessions still work or wait, for any time limits."""
+    with store_of(logs_of(made), limits=limits) as store:
         everything = store.sessions()
         said = {_id(each): each for each in made}
         for session in everything:
             log = said[_id(session)]
             if log.agent == NATIVE:
-                assert session.state == state_now(log.state, store.heard_of(session), stale_before(stale_minutes))
+                assert session.state == state_now(log.state, store.heard_of(session), *limits.now())
             assert store.session(session_key(session.id)) == session
         by_number = store.sessions_by_number([each.id for each in everything])
         assert sorted(by_number, key=SessionPlace.of, reverse=True) == everything
         working = sum(each.state == "working" for each in everything)
-        waiting = sum(each.state == "waiting" and (each.last_at or 0) >= recent_since() for each in everything)
+        waiting = sum(each.state == "waiting" for each in everything)
         assert store.active_counts() == (working, waiting)
+        for state in get_args(SessionState):
+            listed = store.sessions(SessionFilter(states=frozenset([state])))
+            assert listed == [each for each in everything if each.state == state]
 
 
 def test_the_default_is_that_of_the_settings() -> None:
     """Without settings, silence counts as stale after the time that the settings have by default."""
-    assert RecordSettings().stale_minutes == STALE_MINUTES
+    assert StateLimits.of(RecordSettings()) == StateLimits()
 
 
 @few

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agenttrace.config import Settings
 from agenttrace.model import Session, Usage
 from agenttrace.prices.costing import Cashier
+from agenttrace.projects import is_demo
 from agenttrace.store.questions import RecentQuery, SessionFilter, UsageGroup, UsageQuery, UsageRow
 from agenttrace.views.usage import usage_report
 
@@ -39,6 +40,7 @@ queries = st.builds(
     projects=_some((*PROJECTS, "")),
     project_contains=st.none() | st.sampled_from(("", "SHOP", "äpf", "%", "nowhere")),
     models=_some(MODELS),
+    real=st.booleans(),
 )
 
 
@@ -66,6 +68,7 @@ def _matches(query: UsageQuery, row: UsageRow, session: Session) -> bool:
     return (
         wanted.matches(session, ())
         and (not query.models or row.model in query.models)
+        and not (query.real and is_demo(session.project))
         and (query.since_day is None or row.day >= query.since_day)
         and (query.before_day is None or row.day < query.before_day)
     )

@@ -83,6 +83,7 @@ export interface SessionRow extends SessionRef {
   models: string[];
   version: string | null;
   parent: string | null;
+  demo: boolean;
   bill: Bill;
   outcomes: OutcomeFigures | null;
   marks: SessionMarks;
@@ -1203,6 +1204,11 @@ export interface AuditRow {
 export interface AuditList {
   items: AuditRow[];
   next: string | null;
+}
+
+/** Whether there are demo sessions; ``removing`` until the recorder has removed them. */
+export interface DemoData {
+  state: "absent" | "loaded" | "removing";
 }
 
 /** The first message of a stream. */

@@ -6,6 +6,7 @@ import { live, useLiveState, useLiveVersion } from "../api/use-live";
 import { Button } from "../parts/button";
 import { Icon } from "../parts/icon";
 import { useText } from "../text";
+import { DemoNotice } from "./demo";
 import styles from "./shell.module.css";
 import { text } from "./text";
 
@@ -14,6 +15,7 @@ export function Notices() {
     <div role="status" className={styles.notices}>
       <Unreachable />
       <Updated />
+      <DemoNotice />
     </div>
   );
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
+from agenttrace.record import demo_data
 from agenttrace.record.files.reader import database_stat
 from agenttrace.record.formats.contract import Agent
 
@@ -67,6 +68,12 @@ class Listing:
 def agent_roots(agents: Sequence[Agent], environ: Mapping[str, str], home: Path) -> list[Root]:
     """The homes of all agents, whether they exist yet or not."""
     return [Root(path, agent) for agent in agents for path in agent.homes(environ, home)]
+
+
+def demo_roots(home: Path) -> list[Root]:
+    """The demo logs in a data directory, as long as there are some."""
+    place = demo_data.directory(home)
+    return [Root(place)] if place.is_dir() else []
 
 
 def named_roots(paths: Sequence[str], agents: Sequence[Agent] = ()) -> list[Root]:

@@ -250,6 +250,21 @@ class Watchlist:
             # Nothing was recorded from it, so its number can be reused.
             self._used_ids.discard(file.row.file_id)
 
+    def forget_below(self, directory: str) -> list[int]:
+        """Stop tracking all files in a directory, as if none had been there; their numbers."""
+        beginning = directory + os.sep
+        gone = [file for file in self.tracked() if file.path.startswith(beginning)]
+        numbers = [file.row.file_id for file in gone]
+        for file in gone:
+            file.row.read_count = 0
+            self.let_go(file)
+        stored = stored_path(beginning)
+        for path in [path for path in self._rows if path.startswith(stored)]:
+            row = self._rows.pop(path)
+            self._rows_by_place = {place: each for place, each in self._rows_by_place.items() if each is not row}
+            self._used_ids.discard(row.file_id)
+        return numbers
+
 
 def _is_there(path: str, present: Collection[str], unreadable: Collection[str]) -> bool:
     """Whether a file may still be at its path: a directory that cannot be read proves nothing."""

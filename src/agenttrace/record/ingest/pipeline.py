@@ -19,6 +19,7 @@ import zstandard
 
 from agenttrace.ids import line_key, session_number, trace_event_id
 from agenttrace.model import Event, Session
+from agenttrace.projects import is_demo
 from agenttrace.record.files.reader import BOM, Chunk
 from agenttrace.record.files.tracked import TrackedFile
 from agenttrace.record.formats.contract import Agent, Source, Unusable
@@ -299,8 +300,9 @@ class Pipeline:
             ]
             if folder.waits and shown == MAIN_STREAM and (stream != TELEMETRY or not live.logged):
                 batch.waits += [(number, *wait) for wait in folder.waits]
-            batch.limits += [_window(session.agent, at, act) for at, act in folder.limits.values()]
             summarise(session, folder)
+            if not is_demo(session.project):
+                batch.limits += [_window(session.agent, at, act) for at, act in folder.limits.values()]
             batch.streams.append((number, stream, _encode_state(folder.state)))
         if session.events or live.joined:
             batch.sessions.append(session)

@@ -24,6 +24,7 @@ from agenttrace.serve.api.sessions.session_list import sessions_router
 from agenttrace.serve.api.sessions.spans import spans_router, texts_router
 from agenttrace.serve.api.sessions.timeline import timeline_router
 from agenttrace.serve.api.sessions.usage import usage_router
+from agenttrace.serve.api.settings.demo import demo_router
 from agenttrace.serve.api.settings.exports import exports_router
 from agenttrace.serve.api.settings.files import files_router
 from agenttrace.serve.api.settings.settings import settings_router
@@ -50,7 +51,13 @@ _RECORDED: tuple[Router, ...] = (
     limits_router,
     files_router,
 )
-_SETTINGS: tuple[Router, ...] = (firings_router, rules_router, exports_router, settings_router)
+_SETTINGS: tuple[Router, ...] = (
+    firings_router,
+    rules_router,
+    exports_router,
+    demo_router,
+    settings_router,
+)
 _RUN_PATHS = ("jobs", "runs", "guards", "cache", "catalog", "chat")
 
 

@@ -20,7 +20,7 @@ from agenttrace.serve.problems import ProblemError
 from agenttrace.store import open_store, store_path
 from agenttrace.store.current import CurrentStore
 from agenttrace.store.errors import STORE_FAILURES
-from agenttrace.store.session_state import STALE_MINUTES
+from agenttrace.store.session_state import LIMITS, StateLimits
 from agenttrace.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
@@ -37,11 +37,11 @@ _CACHE_KIB = 16_384
 class TraceReader:
     """Answers questions to the store, a few at a time."""
 
-    def __init__(self, path: Path, *, stale_minutes: float = STALE_MINUTES) -> None:
+    def __init__(self, path: Path, *, limits: StateLimits = LIMITS) -> None:
         self.path = path
         #: Texts of sessions, read lately.
         self.texts = SessionTexts()
-        self._stale_minutes = stale_minutes
+        self._limits = limits
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="store reader")
         self._local = threading.local()
         self._stores: list[CurrentStore] = []
@@ -61,7 +61,7 @@ class TraceReader:
         """The store of this thread."""
         known: CurrentStore | None = getattr(self._local, "store", None)
         if known is None:
-            known = self._local.store = CurrentStore(self.path, stale_minutes=self._stale_minutes, cache_kib=_CACHE_KIB)
+            known = self._local.store = CurrentStore(self.path, limits=self._limits, cache_kib=_CACHE_KIB)
             self._stores.append(known)
         return known
 

@@ -50,7 +50,7 @@ def connect(
         raise
     # Here and not with the queries: SQLite refuses to define a function while a statement is under way.
     connection.create_function("folded", -1, folded, deterministic=True)
-    connection.create_function("state_now", 3, state_now, deterministic=True)
+    connection.create_function("state_now", 4, state_now, deterministic=True)
     return connection
 
 

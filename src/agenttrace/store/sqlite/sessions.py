@@ -11,7 +11,7 @@ import msgspec
 from agenttrace.ids import key_number
 from agenttrace.model import Session
 from agenttrace.store.questions import OUTCOME_FIELDS, SessionFilter, SessionName, SessionPlace, folded
-from agenttrace.store.session_state import STALE_MINUTES, recent_since, stale_before, state_now
+from agenttrace.store.session_state import LIMITS, StateLimits, StateTimes, state_now
 from agenttrace.store.sqlite.database import marks, portions
 from agenttrace.store.sqlite.outcomes import OUTCOME_COLUMNS
 
@@ -22,7 +22,7 @@ _COLUMNS = tuple(field.name for field in msgspec.structs.fields(Session))
 _SELECT = f"SELECT {', '.join(f's.{name}' for name in _COLUMNS)} FROM sessions s"
 #: When a session last said something; when that was recorded, where its lines have no times.
 _HEARD = "coalesce(s.last_at, (SELECT max(processed_at) * 1000000 FROM processed_events WHERE session_id = s.id), 0)"
-_STATE = f"state_now(s.state, {_HEARD}, ?)"
+_STATE = f"state_now(s.state, {_HEARD}, ?, ?)"
 _TITLE = "coalesce(nullif(s.title, ''), s.first_prompt, '')"
 _CAME = "EXISTS (SELECT 1 FROM outcomes o WHERE o.session_id = s.id AND o.{} > 0)"
 #: Without statistics SQLite would look through all scores of a name for each session.
@@ -56,7 +56,7 @@ class _Conditions:
         self.add(f"instr(folded({texts}), ?) > 0", folded(part))
 
 
-def _conditions(wanted: SessionFilter, stale: int) -> _Conditions:
+def _conditions(wanted: SessionFilter, times: StateTimes) -> _Conditions:
     """The translation of :meth:`SessionFilter.matches`."""
     found = _Conditions()
     found.add_any("s.agent", wanted.agents)
@@ -78,7 +78,7 @@ def _conditions(wanted: SessionFilter, stale: int) -> _Conditions:
         found.add_contained(f"{_TITLE}, s.session_id, s.project", wanted.text)
     for word in wanted.words:
         found.add_contained("s.title, s.first_prompt, s.session_id, s.project, s.branch, s.model", word)
-    found.add_any(_STATE, wanted.states, stale)
+    found.add_any(_STATE, wanted.states, *times)
     _add_marks(found, wanted)
     _add_models(found, sorted(wanted.models))
     return found
@@ -105,24 +105,24 @@ def list_sessions(
     connection: sqlite3.Connection,
     wanted: SessionFilter = SessionFilter(),  # noqa: B008 - frozen
     *,
-    stale_minutes: float = STALE_MINUTES,
+    limits: StateLimits = LIMITS,
     limit: int | None = None,
     after: SessionPlace | None = None,
 ) -> list[Session]:
     """The sessions that match, newest first, with their state as of now; those after a place, where one is given."""
-    stale = stale_before(stale_minutes)
-    found = _conditions(wanted, stale)
+    times = limits.now()
+    found = _conditions(wanted, times)
     if after is not None:
         found.add(f"(coalesce(s.last_at, {-(2**63)}), s.id) < (?, ?)", *after)
     rows = connection.execute(
         f"{_SELECT} WHERE {' AND '.join(found.tests)} ORDER BY s.last_at DESC, s.id DESC LIMIT ?",
         (*found.values, -1 if limit is None else limit),
     ).fetchall()
-    return _made(connection, rows, stale)
+    return _made(connection, rows, times)
 
 
 def sessions_by_number(
-    connection: sqlite3.Connection, numbers: Sequence[int], *, stale_minutes: float = STALE_MINUTES
+    connection: sqlite3.Connection, numbers: Sequence[int], *, limits: StateLimits = LIMITS
 ) -> list[Session]:
     """These sessions, where they have events, with their state as of now."""
     rows = [
@@ -130,18 +130,18 @@ def sessions_by_number(
         for part in portions(numbers)
         for row in connection.execute(f"{_SELECT} WHERE {RECORDED} AND s.id IN {marks(part)}", part)
     ]
-    return _made(connection, rows, stale_before(stale_minutes))
+    return _made(connection, rows, limits.now())
 
 
-def _made(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]], stale: int) -> list[Session]:
-    return [_session(connection, row, stale) for row in rows]
+def _made(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]], times: StateTimes) -> list[Session]:
+    return [_session(connection, row, times) for row in rows]
 
 
-def _session(connection: sqlite3.Connection, row: Sequence[Any], stale: int) -> Session:
+def _session(connection: sqlite3.Connection, row: Sequence[Any], times: StateTimes) -> Session:
     session = Session(**dict(zip(_COLUMNS, row, strict=True)))
     session.copied = bool(session.copied)
     if session.state != "ended":
-        session.state = state_now(session.state, heard_of(connection, session), stale)
+        session.state = state_now(session.state, heard_of(connection, session), *times)
     if session.copied and session.parent is None:
         session.parent = _owner(connection, session)
     return session
@@ -176,18 +176,18 @@ WHERE part.id = ? AND part.events = 0 AND part.started_at IS NULL
 _BEGINNING = f"{_SELECT} WHERE s.session_id LIKE ? ESCAPE '\\' ORDER BY s.last_at DESC LIMIT 20"
 
 
-def find_sessions(connection: sqlite3.Connection, name: str, *, stale_minutes: float = STALE_MINUTES) -> list[Session]:
+def find_sessions(connection: sqlite3.Connection, name: str, *, limits: StateLimits = LIMITS) -> list[Session]:
     """The session of this key, those of this id, or else those whose id begins so, newest first; pruned ones too.
 
     A trace that is part of a session is found by its name, and the session is what comes back.
     """
     number = key_number(name)
     if number is not None:
-        found = sessions_by_number(connection, [whole_session(connection, number)], stale_minutes=stale_minutes)
+        found = sessions_by_number(connection, [whole_session(connection, number)], limits=limits)
         if found:
             return found
-    named = _made(connection, _called(connection, name), stale_before(stale_minutes))
-    whole = (each if each.events else _joined(connection, each, stale_minutes) for each in named)
+    named = _made(connection, _called(connection, name), limits.now())
+    whole = (each if each.events else _joined(connection, each, limits) for each in named)
     return list({session.id: session for session in whole}.values())
 
 
@@ -209,8 +209,8 @@ def whole_session(connection: sqlite3.Connection, number: int) -> int:
     return number if row is None else int(row[0])
 
 
-def _joined(connection: sqlite3.Connection, session: Session, stale_minutes: float) -> Session:
-    found = sessions_by_number(connection, [whole_session(connection, session.id)], stale_minutes=stale_minutes)
+def _joined(connection: sqlite3.Connection, session: Session, limits: StateLimits) -> Session:
+    found = sessions_by_number(connection, [whole_session(connection, session.id)], limits=limits)
     return found[0] if found else session
 
 
@@ -233,13 +233,13 @@ def session_agents(connection: sqlite3.Connection) -> list[str]:
 # -- which of them are active, and which changed ------------------------------------------------------------------
 
 
-def active_counts(connection: sqlite3.Connection, stale_minutes: float) -> tuple[int, int]:
-    """How many sessions work now, and how many of the last day wait for the user."""
-    stale, recent = stale_before(stale_minutes), recent_since()
+def active_counts(connection: sqlite3.Connection, limits: StateLimits) -> tuple[int, int]:
+    """How many sessions work now, and how many wait for the user."""
+    times = limits.now()
     row = connection.execute(
-        f"SELECT coalesce(sum({_STATE} = 'working'), 0), coalesce(sum(s.state = 'waiting' AND s.last_at >= ?), 0) "
+        f"SELECT coalesce(sum({_STATE} = 'working'), 0), coalesce(sum({_STATE} = 'waiting'), 0) "
         f"FROM sessions s WHERE {RECORDED} AND (s.last_at >= ? OR s.last_at IS NULL)",
-        (stale, recent, min(stale, recent)),
+        (*times, *times, min(times)),
     ).fetchone()
     return int(row[0]), int(row[1])
 

@@ -41,7 +41,7 @@ from agenttrace.store.questions import (
     UsageRow,
 )
 from agenttrace.store.rows import Changes, ChangesCursor, Row
-from agenttrace.store.session_state import STALE_MINUTES
+from agenttrace.store.session_state import LIMITS, StateLimits
 from agenttrace.store.span_tree import StoredTraces, Subagents, over_at
 from agenttrace.store.sqlite import (
     agreement,
@@ -68,6 +68,7 @@ from agenttrace.store.sqlite.exports import Exports
 from agenttrace.store.sqlite.files import Files
 from agenttrace.store.sqlite.outcomes import OutcomeTable
 from agenttrace.store.sqlite.quarantine import Quarantine
+from agenttrace.store.sqlite.removal import Removal
 from agenttrace.store.sqlite.retention import Retention
 from agenttrace.store.sqlite.rules import Rules
 from agenttrace.store.sqlite.search import SearchIndex
@@ -81,10 +82,10 @@ _STEPS = 20_000
 class SqliteStore(Store):
     """The store of one machine: answers questions, takes what is recorded, and holds the bookkeeping of recording."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, *, stale_minutes: float = STALE_MINUTES) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, *, limits: StateLimits = LIMITS) -> None:
         self.connection = connection
         self.path = path
-        self._stale_minutes = stale_minutes
+        self._limits = limits
 
     @classmethod
     def open(
@@ -93,7 +94,7 @@ class SqliteStore(Store):
         *,
         read_only: bool = True,
         any_thread: bool = False,
-        stale_minutes: float = STALE_MINUTES,
+        limits: StateLimits = LIMITS,
         busy_seconds: float = BUSY_SECONDS,
         cache_kib: int | None = None,
     ) -> SqliteStore:
@@ -101,7 +102,7 @@ class SqliteStore(Store):
         connection = connect(path, read_only=read_only, any_thread=any_thread, busy_seconds=busy_seconds)
         if cache_kib is not None:
             connection.execute(f"PRAGMA cache_size = -{cache_kib}")
-        return cls(connection, path, stale_minutes=stale_minutes)
+        return cls(connection, path, limits=limits)
 
     def close(self) -> None:
         self.connection.close()
@@ -143,15 +144,13 @@ class SqliteStore(Store):
         limit: int | None = None,
         after: SessionPlace | None = None,
     ) -> list[Session]:
-        return sessions.list_sessions(
-            self.connection, wanted, stale_minutes=self._stale_minutes, limit=limit, after=after
-        )
+        return sessions.list_sessions(self.connection, wanted, limits=self._limits, limit=limit, after=after)
 
     def sessions_by_number(self, numbers: Sequence[int]) -> list[Session]:
-        return sessions.sessions_by_number(self.connection, numbers, stale_minutes=self._stale_minutes)
+        return sessions.sessions_by_number(self.connection, numbers, limits=self._limits)
 
     def find_sessions(self, name: str) -> list[Session]:
-        return sessions.find_sessions(self.connection, name, stale_minutes=self._stale_minutes)
+        return sessions.find_sessions(self.connection, name, limits=self._limits)
 
     def session_names(self, numbers: Sequence[int]) -> dict[int, SessionName]:
         return sessions.session_names(self.connection, numbers)
@@ -160,7 +159,7 @@ class SqliteStore(Store):
         return sessions.session_agents(self.connection)
 
     def active_counts(self) -> tuple[int, int]:
-        return sessions.active_counts(self.connection, self._stale_minutes)
+        return sessions.active_counts(self.connection, self._limits)
 
     def heard_of(self, session: Session) -> float:
         return sessions.heard_of(self.connection, session)
@@ -418,6 +417,11 @@ class SqliteStore(Store):
     def retention(self) -> Retention:
         """What clean-up removes."""
         return Retention(self.connection)
+
+    @cached_property
+    def removal(self) -> Removal:
+        """Removes what was recorded from some files."""
+        return Removal(self.connection)
 
     def compact(self) -> None:
         """Give the space of removed rows back to the disk."""

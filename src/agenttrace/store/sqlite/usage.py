@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from agenttrace.model import USAGE_FIELDS, Usage
+from agenttrace.projects import DEMO
 from agenttrace.store.questions import RecentQuery, TimedUsage, UsageGroup, UsageQuery, UsageRow, folded
 from agenttrace.store.sqlite.database import marks, portions
 
 _PROJECT = "coalesce(s.project, '')"
+_REAL = f"{_PROJECT} NOT LIKE '{DEMO}/%'"
 _GROUPS: dict[UsageGroup, str] = {
     "day": "u.day",
     "month": "substr(u.day, 1, 7)",
@@ -65,6 +67,8 @@ def session_conditions(query: UsageQuery) -> tuple[str, list[str]]:
     if query.project_contains is not None:
         tests.append("s.project IS NOT NULL AND instr(folded(s.project), ?) > 0")
         values.append(folded(query.project_contains))
+    if query.real:
+        tests.append(_REAL)
     return " AND ".join(tests), values
 
 
@@ -94,6 +98,8 @@ def recent_usage(connection: sqlite3.Connection, query: RecentQuery) -> list[Tim
         if wanted:
             tests.append(f"{value} IN {marks(sorted(wanted))}")
             values += sorted(wanted)
+    if query.real:
+        tests.append(_REAL)
     tokens = ", ".join(f"u.{name}" for name in USAGE_FIELDS)
     rows = connection.execute(
         f"SELECT u.at, CAST(u.session_id AS TEXT), u.model, 1, u.estimated, u.copies, {tokens}, '', u.day, u.variant "

@@ -1,11 +1,12 @@
 /** The overview: current sessions, cost, and the state of recording and guards. */
 import { useGet } from "../../api/queries";
 import type { Overview } from "../../api/shapes";
-import { Empty, Grid, Loaded, Page } from "../../parts";
+import { Grid, Loaded, Page } from "../../parts";
+import { NothingRecorded } from "../../shell/demo";
 import { useText } from "../../text";
 import { LimitsCard } from "../usage/limits-card";
 import { useRefetchOnLive } from "../usage/throttle";
-import { Command, Recording } from "./recording";
+import { Recording } from "./recording";
 import { ExportState, RunHalf, isUsed } from "./run-half";
 import { Running } from "./running";
 import { Spending } from "./spending";
@@ -35,7 +36,7 @@ function Parts({ overview }: { overview: Overview }) {
   return (
     <>
       {nothing ? (
-        <Nothing recording={recording.running} />
+        <NothingRecorded />
       ) : (
         <>
           <Running overview={overview} />
@@ -52,18 +53,5 @@ function Parts({ overview }: { overview: Overview }) {
         <ExportState exports={overview.exports} />
       </div>
     </>
-  );
-}
-
-/** Before anything was recorded. */
-function Nothing({ recording }: { recording: boolean }) {
-  const t = useText(text);
-  return (
-    <Empty icon="sessions" title={recording ? t.nothingYet : t.nothingRecorded}>
-      <p>{recording ? t.recordingNote : t.startNote}</p>
-      {!recording && <Command>agenttrace up</Command>}
-      <p>{t.demoNote}</p>
-      <Command>agenttrace demo --console</Command>
-    </Empty>
   );
 }

@@ -72,11 +72,6 @@ export const text = words({
     sent: (sent: string, queued: string) => `${sent} sent, ${queued} queued`,
     notSent: (count: string) => `${count} refused`,
     notKnown: (count: string) => `${count} unknown`,
-    nothingRecorded: "Nothing is recorded yet",
-    nothingYet: "The recorder is running; no agent has written a log yet",
-    recordingNote: "Use an agent on this machine: its session appears here automatically.",
-    startNote: "Start recording the agents on this machine:",
-    demoNote: "Or look at demo data first:",
   },
   zh: {
     title: "概览",
@@ -148,10 +143,5 @@ export const text = words({
     sent: (sent, queued) => `已发送 ${sent}，排队 ${queued}`,
     notSent: (count) => `被拒绝 ${count}`,
     notKnown: (count) => `结果未知 ${count}`,
-    nothingRecorded: "还没有任何记录",
-    nothingYet: "记录器正在运行，但还没有智能体写入日志",
-    recordingNote: "在本机使用任一智能体，其会话会自动出现在这里。",
-    startNote: "开始记录本机的智能体：",
-    demoNote: "也可以先看看演示数据：",
   },
 });

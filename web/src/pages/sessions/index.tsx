@@ -6,7 +6,8 @@ import { useSearch } from "wouter";
 import { get } from "../../api/client";
 import type { SessionList } from "../../api/shapes";
 import { useFormat } from "../../format";
-import { Button, Copy, Drawer, Empty, Failed, IconButton, Loading, Page, Select, sentence, toast } from "../../parts";
+import { Button, Drawer, Empty, Failed, IconButton, Loading, Page, Select, sentence, toast } from "../../parts";
+import { NothingRecorded } from "../../shell/demo";
 import { useText } from "../../text";
 import { useFlagParam, useParams } from "../../url";
 import { FilterControls } from "./filter-controls";
@@ -185,26 +186,5 @@ function Found({ view, found, onView, onClear, onHold }: FoundProps) {
       onSort={(sort, order) => onView({ ...view, sort, order })}
       onHold={onHold}
     />
-  );
-}
-
-function NothingRecorded() {
-  const t = useText(text);
-  return (
-    <Empty icon="sessions" title={t.nothing}>
-      <p>{t.nothingNote}</p>
-      <Command>agenttrace up</Command>
-      <p>{t.demoNote}</p>
-      <Command>agenttrace demo --console</Command>
-    </Empty>
-  );
-}
-
-function Command({ children }: { children: string }) {
-  return (
-    <span className={styles.command}>
-      <code>{children}</code>
-      <Copy text={children} />
-    </span>
   );
 }

@@ -27,6 +27,7 @@ function row(key: string, minute: number, changes: Partial<SessionRow> = {}): Se
     models: ["gpt"],
     version: null,
     parent: null,
+    demo: false,
     outcomes: null,
     marks: { starred: false, labels: [], scores: {}, notes: 0, revision: 0 },
     bill: {

@@ -107,7 +107,7 @@ const SHOWN_MARKS = 2;
 function Marks({ row }: { row: SessionRow }) {
   const t = useText(text);
   const { labels, scores, notes } = row.marks;
-  const words = [...labels, ...Object.entries(scores).map(([name, value]) => `${name} ${String(value)}`)];
+  const words = [...(row.demo ? [t.demo] : []), ...labels, ...Object.entries(scores).map(([name, value]) => `${name} ${String(value)}`)];
   if (notes === 0 && words.length === 0) return null;
   const noted = notes > 0 ? [t.noteCount(notes)] : [];
   return (

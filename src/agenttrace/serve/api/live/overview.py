@@ -73,7 +73,7 @@ async def _overview(
         at=iso(now) or "",
         timezone=timezone,
         working=_in_state(entries, "working"),
-        waiting=_in_state(entries, "waiting", recent),
+        waiting=_in_state(entries, "waiting"),
         failed=_in_state(entries, "interrupted", recent),
         **_sums("today", prices, [row for row in usage if row.group == today]),
         # Clocks that are wrong may have dated usage into the future.

@@ -11,6 +11,7 @@ from fastapi import Path
 
 from agenttrace.ids import key_number, session_key
 from agenttrace.model import Session
+from agenttrace.projects import is_demo
 from agenttrace.serve.api.shapes.figures import Bill
 from agenttrace.serve.api.shapes.sessions import SessionMarks, SessionRef, SessionRow, State
 from agenttrace.serve.problems import ProblemError
@@ -108,6 +109,7 @@ def row_of(session: Session, bill: costing.Bill, outcomes: StoredOutcomes | None
         models=[sys.intern(model) for model in models],
         version=_shared(session.version),
         parent=session.parent,
+        demo=is_demo(session.project),
         bill=bill_of(bill),
         outcomes=None if outcomes is None else outcomes.figures,
         marks=_NO_MARKS if marks is None else _marks(marks),

@@ -31,7 +31,7 @@ from agenttrace.serve.api.shapes.sessions import SessionRow
 from agenttrace.serve.api.trace_reader import TraceReader, shut_down
 from agenttrace.store.annotations import NO_MARKS, Marks
 from agenttrace.store.current import NO_STORE, CurrentStore, StoreVersion
-from agenttrace.store.session_state import stale_before, state_now
+from agenttrace.store.session_state import StateLimits, state_now
 from agenttrace.store.store import Store
 
 #: Between two comparisons of all sessions, and how much longer than such a comparison takes this must be.
@@ -41,6 +41,7 @@ _RELOAD_SHARE = 50
 _SETTLING_SECONDS = 1.0
 #: When more sessions than this have new events, all of them are compared.
 _MOST_SINGLY = 500
+_ACTIVE = ("working", "waiting")
 
 
 @dataclass(slots=True)
@@ -87,15 +88,16 @@ class SessionIndex:
 
     def __init__(self, reader: TraceReader, settings: Settings) -> None:
         self._settings = settings
-        self._current = CurrentStore(reader.path, stale_minutes=settings.record.stale_minutes)
+        self._limits = StateLimits.of(settings.record)
+        self._current = CurrentStore(reader.path, limits=self._limits)
         # A separate thread: lists do not wait behind a long search.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="session index")
         self._lock = asyncio.Lock()
         self._cashier: Cashier | None = None
         #: By key, in the order in which they changed.
         self._entries: dict[str, SessionEntry] = {}
-        #: Those that turn from working to interrupted after a long silence.
-        self._working: set[str] = set()
+        #: Those whose state changes by silence: they work or wait.
+        self._active: set[str] = set()
         self._version: StoreVersion | None = None
         self._annotated = 0
         self._reload_due, self._reload_from = False, 0.0
@@ -184,7 +186,7 @@ class SessionIndex:
         gone = ((self._entries.keys() if found.whole else found.news) - found.present) & self._entries.keys()
         for key in gone:
             del self._entries[key]
-            self._working.discard(key)
+            self._active.discard(key)
         if found.afresh or gone:
             self._begin_epoch()
         for entry in found.different:
@@ -211,7 +213,7 @@ class SessionIndex:
         self.revision += 1
         entry.changed, entry.revision = moment, self.revision
         self._entries[key] = entry
-        (self._working.add if entry.row.state == "working" else self._working.discard)(key)
+        (self._active.add if entry.row.state in _ACTIVE else self._active.discard)(key)
 
     def _plan(self, found: _Comparison) -> None:
         now = time.monotonic()
@@ -221,12 +223,16 @@ class SessionIndex:
         else:
             self._reload_from = max(self._reload_from, now + _SETTLING_SECONDS)
 
+    def compare_all(self) -> None:
+        """Compare all sessions with the next refresh: some were removed."""
+        self._reload_due, self._reload_from = True, 0.0
+
     def _age(self) -> None:
-        """Working sessions become interrupted after a long silence, without any commit."""
-        stale = stale_before(self._settings.record.stale_minutes)
-        for known in [self._entries[key] for key in self._working]:
-            state = state_now("working", known.heard, stale)
-            if state != "working":
+        """After a long silence, sessions that work or wait do not any more, without any commit."""
+        times = self._limits.now()
+        for known in [self._entries[key] for key in self._active]:
+            state = state_now(known.row.state, known.heard, *times)
+            if state != known.row.state:
                 session = msgspec.structs.replace(known.session, state=state)
                 row = msgspec.structs.replace(known.row, state=state)
                 self._put(

@@ -52,6 +52,8 @@ class SessionRow(SessionRef):
     version: str | None
     #: The session it was forked from.
     parent: str | None
+    #: Part of the demo data, which can be removed.
+    demo: bool
     bill: Bill
     #: Null until the session is examined, which happens in the background.
     outcomes: OutcomeFigures | None

@@ -78,3 +78,9 @@ class AuditList(Shape):
 
     items: list[AuditRow]
     next: str | None
+
+
+class DemoData(Shape):
+    """Whether there are demo sessions; ``removing`` until the recorder has removed them."""
+
+    state: Literal["absent", "loaded", "removing"]
