@@ -259,13 +259,23 @@ export interface Timeline {
   estimated: boolean[];
 }
 
+/** A picture, a video or a sound in a recorded line. */
+export interface MediaInfo {
+  media_type: string;
+  bytes: number | null;
+  place: string | null;
+  problem: "elsewhere" | "too_large" | "unsafe" | "unknown_type" | "damaged" | "no_picture" | null;
+  url: string | null;
+}
+
 /** A text of a span, cut where it is long. */
 export interface TextPiece {
-  kind: "prompt" | "text" | "thinking" | "arguments" | "result" | "error" | "note";
+  kind: "prompt" | "text" | "thinking" | "arguments" | "result" | "error" | "note" | "media";
   text: string;
   chars: number;
   index: number;
   call: string | null;
+  media: MediaInfo | null;
 }
 
 /** The texts of some spans by span. */

@@ -40,6 +40,7 @@ from agenttrace.record.formats.contract import (
 )
 from agenttrace.record.formats.diffs import change_of, decoded, text_change
 from agenttrace.record.formats.lenient import lookup, read_object, text_at, time_of
+from agenttrace.record.formats.media import Media
 from agenttrace.record.ingest import acts as a
 
 _NOT_LOGS = frozenset({"history.jsonl", "journal.jsonl", "audit.jsonl"})
@@ -180,6 +181,10 @@ class ClaudeCode(LogFormat[ClaudeLine]):
         """The requests that the log has, and the conversation."""
         acts = self.acts(event, source, memory)
         return context_of(event.body, raw, acts, self.content(event, source), memory.setdefault("requests", {}))
+
+    def media(self, event: Event, raw: bytes) -> list[Media]:
+        """Those of messages; lines about requests repeat them."""
+        return [] if event.type.startswith("api-request") else super().media(event, raw)
 
     def outcomes(self, raw: bytes) -> Iterable[Outcome]:
         """The patch in the result of an edit; the link of a pull request."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from fastapi import APIRouter, Path, Request, Response
 
 from agenttrace.model import Session
+from agenttrace.record.formats.media import MOST_BYTES, Media, Problem, picture_of
 from agenttrace.record.texts.contents import Interpreter
 from agenttrace.redaction import redacted_line
 from agenttrace.serve.api.answers import answer, endpoint
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
 _MOST_CHARS = 1_000_000
 
 EventNo = Annotated[int, Path(ge=1, lt=2**63, description="The event's number.")]
+_REFUSED: dict[Problem, tuple[int, str]] = {
+    "elsewhere": (404, "The line only names the picture; its content is not in the log."),
+    "too_large": (413, f"The picture is larger than {MOST_BYTES >> 20} MiB."),
+    "unsafe": (415, "Pictures of this format can hold programs and are not shown."),
+    "unknown_type": (415, "The content is of a kind that is not known."),
+    "damaged": (415, "The content is not a picture, or is damaged."),
+    "no_picture": (415, "Only pictures are shown."),
+}
+_PICTURE: dict[int | str, dict[str, Any]] = {200: {"description": "The picture.", "content": {"image/*": {}}}}
 _LINE: dict[int | str, dict[str, Any]] = {200: {"description": "The line.", "content": {"text/plain": {}}}}
 
 
@@ -52,7 +62,41 @@ def events_router(context: ServerContext) -> APIRouter:
             body = line.raw if mask is None else redacted_line(line.raw, mask)
         return Response(body, headers=attachment(f"event-{event_no}.txt"), media_type="text/plain")
 
+    @router.get(
+        "/events/{event_no}/media/{number}",
+        summary="A picture of a recorded line",
+        description="Its type is known from its bytes. Formats that can hold programs, such as SVG, are refused.",
+        response_class=Response,
+        responses=_PICTURE | documented(404, 413, 415, 422),
+    )
+    async def media(event_no: EventNo, number: Annotated[int, Path(ge=0, lt=1_000)]) -> Response:
+        def question(store: Store) -> Response:
+            _, line = _event(store, event_no)
+            read = Interpreter(store).read(line, lambda decoded: decoded.agent.media(decoded.event, line.raw))
+            found = [] if read is None else read[1]
+            if number >= len(found):
+                raise ProblemError(404, "The line has no such picture.")
+            return _picture(found[number], f"picture-{event_no}-{number}")
+
+        return await context.reader.query(question, empty=_none)
+
     return router
+
+
+def _picture(media: Media, name: str) -> Response:
+    found = picture_of(media)
+    if isinstance(found, str):
+        raise ProblemError(*_REFUSED[found])
+    media_type, body = found
+    ending = media_type.removeprefix("image/")
+    # Opened by itself it is in a document: nothing in that may run, or ask for anything.
+    headers = {
+        "Content-Disposition": f'inline; filename="{name}.{ending}"',
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, no-store",
+    }
+    return Response(body, headers=headers, media_type=media_type)
 
 
 def _none() -> NoReturn:
