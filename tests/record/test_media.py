@@ -14,6 +14,8 @@ from agenttrace.record.formats.media import MOST_BYTES, Media, described, facts_
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 DATA = base64.b64encode(PNG).decode()
+INLINE = {"inlineData": {"mimeType": "image/png", "data": DATA}}
+SOURCE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DATA}}
 ADDRESS = f"data:image/png;base64,{DATA}"
 
 
@@ -24,7 +26,7 @@ def found(line: Any) -> list[Media]:  # noqa: ANN401 - JSON
 @pytest.mark.parametrize(
     ("line", "call"),
     [
-        ({"message": {"content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DATA}}]}}, None),
+        ({"message": {"content": [SOURCE]}}, None),
         (
             {
                 "message": {
@@ -32,7 +34,7 @@ def found(line: Any) -> list[Media]:  # noqa: ANN401 - JSON
                         {
                             "tool_use_id": "t1",
                             "type": "tool_result",
-                            "content": [{"type": "image", "source": {"data": DATA, "media_type": "image/png", "type": "base64"}}],
+                            "content": [SOURCE],
                         }
                     ]
                 },
@@ -41,21 +43,57 @@ def found(line: Any) -> list[Media]:  # noqa: ANN401 - JSON
             "t1",
         ),
         ({"payload": {"type": "message", "content": [{"type": "input_image", "image_url": ADDRESS}]}}, None),
-        ({"payload": {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_image", "image_url": ADDRESS}]}}, "c"),
-        ({"payload": {"type": "image_generation_call", "id": "ig_1", "result": DATA}}, "ig_1"),
-        ({"message": {"payload": {"user_input": [{"type": "image_url", "image_url": {"url": ADDRESS, "id": None}}]}}}, None),
-        ({"message": {"parts": [{"inlineData": {"mimeType": "image/png", "data": DATA}}]}}, None),
         (
-            {"toolCalls": [{"id": "x", "result": [{"functionResponse": {"id": "g", "parts": [{"inlineData": {"mimeType": "image/png", "data": DATA}}]}}]}]},
+            {
+                "payload": {
+                    "type": "function_call_output",
+                    "call_id": "c",
+                    "output": [{"type": "input_image", "image_url": ADDRESS}],
+                }
+            },
+            "c",
+        ),
+        ({"payload": {"type": "image_generation_call", "id": "ig_1", "result": DATA}}, "ig_1"),
+        (
+            {
+                "message": {
+                    "payload": {"user_input": [{"type": "image_url", "image_url": {"url": ADDRESS, "id": None}}]}
+                }
+            },
+            None,
+        ),
+        ({"message": {"parts": [INLINE]}}, None),
+        (
+            {"toolCalls": [{"id": "x", "result": [{"functionResponse": {"id": "g", "parts": [INLINE]}}]}]},
             "g",
         ),
         ({"data": {"part": {"type": "file", "mime": "image/png", "url": ADDRESS}}}, None),
-        ({"data": {"part": {"type": "tool", "callID": "o", "state": {"attachments": [{"mime": "image/png", "url": ADDRESS}]}}}}, "o"),
-        ({"message": {"role": "toolResult", "toolCallId": "p", "content": [{"type": "image", "data": DATA, "mimeType": "image/png"}]}}, "p"),
+        (
+            {
+                "data": {
+                    "part": {
+                        "type": "tool",
+                        "callID": "o",
+                        "state": {"attachments": [{"mime": "image/png", "url": ADDRESS}]},
+                    }
+                }
+            },
+            "o",
+        ),
+        (
+            {
+                "message": {
+                    "role": "toolResult",
+                    "toolCallId": "p",
+                    "content": [{"type": "image", "data": DATA, "mimeType": "image/png"}],
+                }
+            },
+            "p",
+        ),
         ({"item": {"message": {"content": [{"type": "imageUrl", "imageUrl": {"url": ADDRESS}}]}}}, None),
         ({"images": [ADDRESS]}, None),
     ],
-)  # fmt: skip
+)
 def test_notations(line: object, call: str | None) -> None:
     """Every notation is one picture, with its bytes and the call that it belongs to."""
     (media,) = found(line)
@@ -67,13 +105,19 @@ def test_notations(line: object, call: str | None) -> None:
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ({"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}, "picture, not in the log, https://example.org/a.png"),
-        ({"type": "input_image", "image_url": {"url": "https://example.org/a"}}, "picture, not in the log, https://example.org/a"),
+        (
+            {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
+            "picture, not in the log, https://example.org/a.png",
+        ),
+        (
+            {"type": "input_image", "image_url": {"url": "https://example.org/a"}},
+            "picture, not in the log, https://example.org/a",
+        ),
         ({"fileData": {"mimeType": "image/jpeg", "fileUri": "gs://a/b"}}, "picture, JPEG, not in the log, gs://a/b"),
         ({"type": "image"}, "picture, not in the log"),
         ({"video_url": {"url": "data:video/mp4;base64,AAAA"}}, "video, MP4, 3 bytes, not shown"),
     ],
-)  # fmt: skip
+)
 def test_not_in_the_log(line: object, text: str) -> None:
     """What cannot be shown is said in words."""
     (media,) = found(line)
@@ -107,11 +151,20 @@ def test_claimed_type_is_not_trusted() -> None:
 
 
 _json = st.recursive(
-    st.none() | st.booleans() | st.text(max_size=20) | st.sampled_from([DATA, ADDRESS, "image", "image/png", "data:image/"]),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.sampled_from(["type", "data", "source", "url", "mimeType", "image_url", "call_id", "id"]), inner, max_size=5),
+    st.none()
+    | st.booleans()
+    | st.text(max_size=20)
+    | st.sampled_from([DATA, ADDRESS, "image", "image/png", "data:image/"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["type", "data", "source", "url", "mimeType", "image_url", "call_id", "id"]),
+            inner,
+            max_size=5,
+        )
+    ),
     max_leaves=20,
-)  # fmt: skip
+)
 
 
 @given(value=_json)

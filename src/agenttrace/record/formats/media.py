@@ -133,13 +133,13 @@ def _of_object(value: dict[str, Any], call: str | None, depth: int) -> Iterator[
 
 def _inline(value: dict[str, Any], call: str | None) -> Media | None:
     """Data beside its type."""
-    kind = next((each for name in _TYPE_NAMES if _is_type(each := value.get(name))), None)
+    kind = _type_of(value)
     data = next((each for name in _DATA_NAMES if isinstance(each := value.get(name), str)), None)
-    if kind is None or data is None:
+    if not kind or data is None:
         return None
     if (found := _ADDRESS.match(data)) is not None:
         data = data[found.end() :]
-    return Media(media_type=kind.lower(), data=data, call=call)
+    return Media(media_type=kind, data=data, call=call)
 
 
 def _generated(value: dict[str, Any], call: str | None) -> Media | None:
@@ -153,7 +153,7 @@ def _generated(value: dict[str, Any], call: str | None) -> Media | None:
 
 def _named(value: dict[str, Any], call: str | None) -> Iterator[Media]:
     """A picture that is somewhere else."""
-    kind = next((each for name in _TYPE_NAMES if _is_type(each := value.get(name))), "")
+    kind = _type_of(value)
     if not kind and value.get("type") not in _PICTURES:
         return
     source = value.get("source")
@@ -161,14 +161,16 @@ def _named(value: dict[str, Any], call: str | None) -> Iterator[Media]:
         for name in _PLACE_NAMES:
             place = holder.get(name) if isinstance(holder, dict) else None
             if isinstance(place, str) and place:
-                yield Media(media_type=kind.lower(), place=place, call=call)
+                yield Media(media_type=kind, place=place, call=call)
                 return
     if value.get("type") in _PICTURES:
-        yield Media(media_type=kind.lower(), call=call)
+        yield Media(media_type=kind, call=call)
 
 
-def _is_type(value: object) -> bool:
-    return isinstance(value, str) and _TYPE.fullmatch(value) is not None
+def _type_of(value: dict[str, Any]) -> str:
+    """The type that an object names; empty where it names none of pictures, videos and sounds."""
+    named = (each for name in _TYPE_NAMES if isinstance(each := value.get(name), str))
+    return next((each.lower() for each in named if _TYPE.fullmatch(each)), "")
 
 
 def _call_of(value: dict[str, Any]) -> str | None:
