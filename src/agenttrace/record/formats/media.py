@@ -153,8 +153,9 @@ def _generated(value: dict[str, Any], call: str | None) -> Media | None:
 
 def _named(value: dict[str, Any], call: str | None) -> Iterator[Media]:
     """A picture that is somewhere else."""
-    kind = _type_of(value)
-    if not kind and value.get("type") not in _PICTURES:
+    kind, own = _type_of(value), value.get("type")
+    is_picture = isinstance(own, str) and own in _PICTURES
+    if not kind and not is_picture:
         return
     source = value.get("source")
     for holder in (value, source, *(value.get(name) for name in ("image_url", "imageUrl"))):
@@ -163,7 +164,7 @@ def _named(value: dict[str, Any], call: str | None) -> Iterator[Media]:
             if isinstance(place, str) and place:
                 yield Media(media_type=kind, place=place, call=call)
                 return
-    if value.get("type") in _PICTURES:
+    if is_picture:
         yield Media(media_type=kind, call=call)
 
 
