@@ -90,6 +90,14 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
     removed: int | None = None
     #: The added lines themselves, some of a long change.
     lines: tuple[str, ...] = ()
+    #: The hunks of a unified diff, each with its header; empty where the log does not have them.
+    diff: str = ""
+    #: Whether the numbers in the headers are those of the file; else they count from the text that was replaced.
+    numbered: bool = False
+    created: bool = False
+    deleted: bool = False
+    #: True where there is a diff that is too long to be carried along.
+    cut: bool = False
     call: str | None = None
     #: True where the line is that of the call: it counts once the call is ``Applied``.
     asked: bool = False

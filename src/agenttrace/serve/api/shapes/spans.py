@@ -170,6 +170,31 @@ class RequestList(SessionRequests, frozen=True, kw_only=True):
     next: str | None
 
 
+class SessionLine(Shape):
+    """A recorded line of a session, cut where it is long."""
+
+    #: Its place among the lines of the session, from 1.
+    number: int
+    event_no: int
+    type: str
+    at: str | None
+    span_id: str | None
+    file: str
+    offset: int
+    #: Bytes of the whole line.
+    length: int
+    raw: str
+    cut: bool
+
+
+class SessionLines(Shape):
+    """Some lines of a session, in the order of recording."""
+
+    total: int
+    items: list[SessionLine]
+    next: str | None
+
+
 class EventDetail(Shape):
     """A recorded line whole, up to a limit."""
 
