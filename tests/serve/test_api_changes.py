@@ -148,8 +148,8 @@ def test_any_edits_apply(versions: list[list[str]], tmp_path_factory: pytest.Tem
         if not (before and after):
             made = made[: len(changes)]
             break
-    facts = [Fact(what=change, known_from="tool call", at=None, span_id=None) for change in changes]
-    patch = "".join(patch_of(changes_of(Named(), [fact for fact in facts if fact.what.diff])))  # type: ignore[arg-type]
+    facts = [Fact(what=change, known_from="tool call", at=None, span_id=None) for change in changes if change.diff]
+    patch = "".join(patch_of(changes_of(Named(), facts)))  # type: ignore[arg-type]
     directory = tmp_path_factory.mktemp("applied")
     if patch:
         subprocess.run(["git", "apply", "-"], cwd=directory, input=patch.encode(), check=True)
