@@ -157,11 +157,23 @@ def test_spans_are_well_formed(happenings: list[Happening]) -> None:
 
 @given(HAPPENINGS)
 def test_counts_are_the_number_of_spans(happenings: list[Happening]) -> None:
-    """What a session's row counts is what its spans show, errors too."""
+    """What a session's row counts is what its spans show; a turn that failed with a model call adds no error."""
     result = Folded().feed(happenings)
     shown = Counter(span.kind for span in result.rows.values())
-    shown["errors"] = sum(span.status == "error" for span in result.rows.values())
+    failed = [span for span in result.rows.values() if span.status == "error"]
+    shown["errors"] = sum("failed_step" not in span.attributes for span in failed)
     assert +result.counts == +shown
+    for turn in (span for span in failed if "failed_step" in span.attributes):
+        assert any(step.kind == "step" and step.parent_id == turn.span_id for step in failed)
+
+
+def test_a_failure_counts_once() -> None:
+    """A model call that fails and ends its turn is one failure; a turn that is taken up again is none."""
+    failed = [a.TurnBegin(turn="t"), a.StepBegin("s"), a.StepEnd("s", "error", "away"), a.TurnEnd("error", "away", "t")]
+    result = Folded().feed([(1, failed)])
+    assert [span.status for span in result.rows.values()] == ["error", "error"]
+    assert result.counts["errors"] == 1
+    assert Folded().feed([(1, failed), (2, [a.TurnBegin(turn="t"), a.TurnEnd(turn="t")])]).counts["errors"] == 1
 
 
 @given(HAPPENINGS)

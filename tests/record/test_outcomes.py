@@ -18,7 +18,7 @@ from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.command_outcomes import TestRun, command_outcomes, of_interest
 from agenttrace.record.formats import AGENTS
 from agenttrace.record.formats.contract import Commit, FileChange, PullRequest
-from agenttrace.record.formats.diffs import envelope_changes, hunk_lines, text_change
+from agenttrace.record.formats.diffs import envelope_changes, hunks_of, text_change
 from agenttrace.record.outcome_updates import OutcomeUpdates, update_all
 from agenttrace.record.outcomes import Fact, relative_to, session_facts
 from agenttrace.record.recorder import Recorder
@@ -454,7 +454,7 @@ def test_a_change_of_texts_balances(old: list[str], new: list[str]) -> None:
 
 def test_headers_of_diffs_are_no_lines() -> None:
     diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n--- b\n+++ c\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-q\n+r\n"
-    assert list(hunk_lines(diff)) == [" a", "--- b", "+++ c", "-q", "+r"]
+    assert [line for hunk in hunks_of(diff) for line in hunk.lines] == [" a", "--- b", "+++ c", "-q", "+r"]
 
 
 def test_a_patch_with_deleted_and_moved_files() -> None:

@@ -30,6 +30,7 @@ EPILOG = """
   agenttrace outcomes --since 7d     the sessions of the last week, in figures
   agenttrace outcomes --by project   what a commit costs in each project
   agenttrace outcomes 5bc45ad6       files, commits and tests of one session
+  agenttrace outcomes 5bc45ad6 --patch | git apply --check    its edits, in order, as a patch
   agenttrace outcomes 5bc45ad6 --json | jq '.commits[] | select(.kept)'
 """
 
@@ -49,6 +50,10 @@ def outcomes(
         int | None,
         typer.Option(min=0, help="The maximum number of sessions; 0: all.", show_default="20, with --json or --by all"),
     ] = None,
+    patch: Annotated[
+        bool, typer.Option("--patch", help="Print the edits of the session in their order, as one patch.")
+    ] = False,
+    path: Annotated[str | None, typer.Option(help="With --patch or --json: only the edits of this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what came of sessions: files changed, commits, pull requests, tests, and whether it was kept.
@@ -59,8 +64,13 @@ def outcomes(
     if session is not None:
         if by or since or agent or project or limit is not None:
             raise UsageError("a session and filters do not go together", "Give the session alone, or only filters.")
-        _one(session, as_json=as_json)
+        if patch or path is not None:
+            _edits(session, path, as_json=as_json)
+        else:
+            _one(session, as_json=as_json)
         return
+    if patch or path is not None:
+        raise UsageError("a patch is of one session", "Give the session: agenttrace outcomes SESSION --patch")
     from agenttrace.views.outcome_figures import KeptCommits, outcomes_by, outcomes_by_session
 
     settings = opening.settings()
@@ -176,6 +186,23 @@ def _one(name: str, *, as_json: bool) -> None:
         output.print_json(msgspec.to_builtins(result))
     else:
         _show(found, result)
+
+
+def _edits(name: str, path: str | None, *, as_json: bool) -> None:
+    from agenttrace.record.outcomes import session_facts
+    from agenttrace.views.changes import MOST_READ, changes_of, patch_of
+
+    with opening.opened_store(opening.settings()) as store:
+        found = find_one(store, name)
+        facts = session_facts(store, found, diff_characters=MOST_READ)
+    changes = changes_of(found, facts, path=path, characters=MOST_READ)
+    if as_json:
+        output.print_json(msgspec.to_builtins(changes))
+        return
+    for piece in patch_of(changes):
+        output.print_whole(piece)
+    if not changes.files:
+        output.note("The session changed no file." if path is None else f"The session did not change {one_line(path)}.")
 
 
 def _show(session: Session, found: SessionOutcomes) -> None:

@@ -144,6 +144,13 @@ def print_json(value: Any, *, one_line: bool = False) -> None:  # noqa: ANN401 -
     sys.stdout.buffer.flush()
 
 
+def print_whole(text: str) -> None:
+    """Print a text for other programs byte for byte; on a terminal without what that would act upon."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write((safe(text) if stdout().is_terminal else text).encode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.flush()
+
+
 def _escaped(data: bytes) -> bytes:
     """The same JSON with invisible characters escaped; only strings have characters outside of ASCII."""
     data = data.replace(b"\x7f", b"\\u007f")

@@ -21,7 +21,7 @@ Detail = Literal["outline", "conversation", "short", "full"]
 #: The length of each kind of text in the level "short"; others are shown in full.
 _SHORT = {"arguments": 600, "result": 1_000, "note": 300, "error": 2_000}
 #: The kinds of text in the level "conversation".
-_TALK = ("prompt", "text", "error")
+_TALK = ("prompt", "text", "error", "media")
 _LINE_CHARS = 200
 #: Spans with arguments and a result: tool calls, and other work of programs.
 WORK = ("tool", "span")

@@ -50,7 +50,9 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 class OutcomeReader:
     """Reads facts from lines, which have to come in the order of the session."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, diff_characters: int = 0) -> None:
+        """With so many characters of diffs in all; later ones are left out."""
+        self._left = diff_characters
         self._agents = {agent.name: agent for agent in AGENTS}
         self._commands: dict[tuple[str, str], str] = {}
         self._asked: dict[tuple[str, str], list[FileChange]] = {}
@@ -68,7 +70,15 @@ class OutcomeReader:
                 self._facts += 1
                 if self._facts > MOST_FACTS:
                     return
-                yield fact
+                yield self._bounded(fact)
+
+    def _bounded(self, fact: Fact) -> Fact:
+        if not isinstance(fact.what, FileChange) or not fact.what.diff:
+            return fact
+        self._left -= len(fact.what.diff)
+        if self._left >= 0:
+            return fact
+        return msgspec.structs.replace(fact, what=msgspec.structs.replace(fact.what, diff="", cut=True))
 
     def _of_line(self, said: InterpretedLine) -> Iterator[Fact]:
         stream = said.event.stream or said.source.stream
@@ -199,9 +209,10 @@ def _decoded(text: str) -> object:
 # -- a session ----------------------------------------------------------------------------------------------------
 
 
-def session_facts(store: Store, session: Session) -> list[Fact]:
+def session_facts(store: Store, session: Session, *, diff_characters: int = 0) -> list[Fact]:
     """What came of a session, in order."""
-    return own_facts(store, session, OutcomeReader().facts(session_lines(store, session)))
+    reader = OutcomeReader(diff_characters=diff_characters)
+    return own_facts(store, session, reader.facts(session_lines(store, session)))
 
 
 def own_facts(store: Store, session: Session, facts: Iterable[Fact]) -> list[Fact]:

@@ -8,7 +8,7 @@ from agenttrace.views.transcript import visible
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|~<>&$])")
 _RUN = re.compile(r"`+")
-_LABELS = {"prompt": "Prompt", "text": "Answer", "thinking": "Thinking", "error": "Error", "note": "Note"}
+_LABELS = {"prompt": "Prompt", "text": "Answer", "media": "Attached"}
 DEEPEST_HEADING = 6
 
 

@@ -233,6 +233,41 @@ export interface SessionOutcomes {
   repository: boolean;
 }
 
+/** One change of a file. */
+export interface FileEdit {
+  number: number;
+  at: string | null;
+  span_id: string | null;
+  added: number | null;
+  removed: number | null;
+  known_from: "tool call" | "command output" | "log" | "repository";
+  diff: string;
+  numbered: boolean;
+  created: boolean;
+  deleted: boolean;
+  cut: boolean;
+}
+
+/** A file with its edits, in order. */
+export interface FileEdits {
+  path: string;
+  full_path: string;
+  added: number | null;
+  removed: number | null;
+  edits: FileEdit[];
+}
+
+/** Every file that a session changed. */
+export interface SessionChanges {
+  session_id: string;
+  agent: string;
+  project: string | null;
+  files: FileEdits[];
+  added: number | null;
+  removed: number | null;
+  edits: number;
+}
+
 /** All spans of a session, or those that changed since a cursor, by column, which keeps 30,000 rows small. */
 export interface Timeline {
   session: string;
@@ -260,13 +295,23 @@ export interface Timeline {
   estimated: boolean[];
 }
 
+/** A picture, a video or a sound in a recorded line. */
+export interface MediaInfo {
+  media_type: string;
+  bytes: number | null;
+  place: string | null;
+  problem: "elsewhere" | "too_large" | "unsafe" | "unknown_type" | "damaged" | "no_picture" | null;
+  url: string | null;
+}
+
 /** A text of a span, cut where it is long. */
 export interface TextPiece {
-  kind: "prompt" | "text" | "thinking" | "arguments" | "result" | "error" | "note";
+  kind: "prompt" | "text" | "thinking" | "arguments" | "result" | "error" | "note" | "media";
   text: string;
   chars: number;
   index: number;
   call: string | null;
+  media: MediaInfo | null;
 }
 
 /** The texts of some spans by span. */
@@ -390,6 +435,27 @@ export interface OfferedTool {
 
 /** A page of the model calls of a session, with figures and tools of all of them. */
 export interface RequestList extends SessionRequests {
+  next: string | null;
+}
+
+/** A recorded line of a session, cut where it is long. */
+export interface SessionLine {
+  number: number;
+  event_no: number;
+  type: string;
+  at: string | null;
+  span_id: string | null;
+  file: string;
+  offset: number;
+  length: number;
+  raw: string;
+  cut: boolean;
+}
+
+/** Some lines of a session, in the order of recording. */
+export interface SessionLines {
+  total: number;
+  items: SessionLine[];
   next: string | null;
 }
 

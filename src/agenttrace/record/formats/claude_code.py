@@ -38,8 +38,9 @@ from agenttrace.record.formats.contract import (
     Source,
     Traits,
 )
-from agenttrace.record.formats.diffs import change_of, decoded, text_change
+from agenttrace.record.formats.diffs import Hunk, Made, change_of, decoded, text_change
 from agenttrace.record.formats.lenient import lookup, read_object, text_at, time_of
+from agenttrace.record.formats.media import Media
 from agenttrace.record.ingest import acts as a
 
 _NOT_LOGS = frozenset({"history.jsonl", "journal.jsonl", "audit.jsonl"})
@@ -181,6 +182,10 @@ class ClaudeCode(LogFormat[ClaudeLine]):
         acts = self.acts(event, source, memory)
         return context_of(event.body, raw, acts, self.content(event, source), memory.setdefault("requests", {}))
 
+    def media(self, event: Event, raw: bytes) -> list[Media]:
+        """Those of messages; lines about requests repeat them."""
+        return [] if event.type.startswith("api-request") else super().media(event, raw)
+
     def outcomes(self, raw: bytes) -> Iterable[Outcome]:
         """The patch in the result of an edit; the link of a pull request."""
         line = decoded(raw, b'"structuredPatch"', b'"notebook_path"', b'"pr-link"')
@@ -228,9 +233,16 @@ def _changes(line: object) -> Iterator[FileChange]:
     calls = [text_at(part, "tool_use_id") for part in parts] if isinstance(parts, list) else []
     call, path = next(filter(None, calls), None), text_at(result, "filePath")
     if isinstance(hunks, list) and hunks:
-        groups = [lines for hunk in hunks if isinstance(lines := lookup(hunk, "lines"), list)]
-        yield from change_of(path, (each for lines in groups for each in lines if isinstance(each, str)), call)
+        yield from change_of(path, filter(None, map(_hunk, hunks)), call)
     elif isinstance(hunks, list) and text_at(result, "type") == "create":
-        yield from text_change(path, "", text_at(result, "content") or "", call)
+        yield from text_change(path, "", text_at(result, "content") or "", call, Made(created=True))
     elif (notebook := text_at(result, "notebook_path")) and not text_at(result, "error"):
         yield FileChange(path=notebook, call=call)
+
+
+def _hunk(value: object) -> Hunk | None:
+    old, new, lines = lookup(value, "oldStart"), lookup(value, "newStart"), lookup(value, "lines")
+    if not isinstance(lines, list):
+        return None
+    marked = [each for each in lines if isinstance(each, str)]
+    return Hunk(old, new, marked) if isinstance(old, int) and isinstance(new, int) else Hunk(None, None, marked)

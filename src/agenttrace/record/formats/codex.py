@@ -28,6 +28,7 @@ from agenttrace.record.formats.codex_changes import changes
 from agenttrace.record.formats.context import ContextFact, SystemPrompt, conversation, system_prompt
 from agenttrace.record.formats.contract import Content, Memory, Outcome, ResumeCommand, Source, Traits, Unusable
 from agenttrace.record.formats.lenient import json_object, lookup, text_at, value_of
+from agenttrace.record.formats.media import Media
 from agenttrace.record.ingest import acts as a
 
 #: Calls without an answer that a stream remembers; the next turn clears them.
@@ -164,6 +165,10 @@ class Codex(LogFormat[lines.CodexHead]):
         yield from conversation(
             self.acts(event, source, memory), contents, notes_sent=event.type.startswith("response_item/")
         )
+
+    def media(self, event: Event, raw: bytes) -> list[Media]:
+        """Those of ``response_item`` lines, which others repeat."""
+        return super().media(event, raw) if event.type.startswith("response_item") else []
 
     def outcomes(self, raw: bytes) -> Iterable[Outcome]:
         """The patches that ``apply_patch`` was called with, once its result says that it applied them."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from agenttrace.record.formats.contract import Applied, FileChange, Outcome
-from agenttrace.record.formats.diffs import asked, decoded, diff_change, envelope_changes, text_change
+from agenttrace.record.formats.diffs import Made, asked, decoded, diff_change, envelope_changes, text_change
 from agenttrace.record.formats.lenient import lookup, text_at
 
 _BEGIN = "*** Begin Patch"
@@ -51,8 +51,8 @@ def _ended(payload: object, call: str) -> Iterator[FileChange]:
         kind = text_at(change, "type")
         content = text_at(change, "content") or ""
         if kind == "add":
-            yield from text_change(path, "", content, call)
+            yield from text_change(path, "", content, call, Made(created=True))
         elif kind == "delete":
-            yield from text_change(path, content, "", call)
+            yield from text_change(path, content, "", call, Made(deleted=True))
         else:
             yield from diff_change(text_at(change, "move_path") or path, text_at(change, "unified_diff"), call)

@@ -15,6 +15,7 @@ import msgspec
 
 from agenttrace.model import Event
 from agenttrace.record.formats.context import ContextFact, Part, conversation
+from agenttrace.record.formats.media import Media, MediaFacts, media_in
 from agenttrace.record.ingest.acts import Act, ResponseUsage
 
 
@@ -60,13 +61,24 @@ class Unusable(msgspec.Struct, frozen=True):
     salvaged: tuple[bytes, ...] = ()
 
 
+class MediaPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """A picture of a recorded line."""
+
+    facts: MediaFacts
+    event_no: int
+    #: Its place among the pictures of the line.
+    number: int
+
+
 class Content(msgspec.Struct, frozen=True):
     """A piece of text in a line, for people and for search."""
 
-    kind: Literal["prompt", "text", "thinking", "arguments", "arguments_part", "result", "error", "note"]
+    kind: Literal["prompt", "text", "thinking", "arguments", "arguments_part", "result", "error", "note", "media"]
     text: str
     #: The tool call it belongs to, if any.
     call: str | None = None
+    #: The picture that the text of the kind ``media`` describes.
+    media: MediaPlace | None = None
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +90,14 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
     removed: int | None = None
     #: The added lines themselves, some of a long change.
     lines: tuple[str, ...] = ()
+    #: The hunks of a unified diff, each with its header; empty where the log does not have them.
+    diff: str = ""
+    #: Whether the numbers in the headers are those of the file; else they count from the text that was replaced.
+    numbered: bool = False
+    created: bool = False
+    deleted: bool = False
+    #: True where there is a diff that is too long to be carried along.
+    cut: bool = False
     call: str | None = None
     #: True where the line is that of the call: it counts once the call is ``Applied``.
     asked: bool = False
@@ -243,6 +263,10 @@ class Agent:
     def outcomes(self, raw: bytes) -> Iterable[Outcome]:
         """What a recorded line says that came of the session; texts of commands are in ``content``."""
         return ()
+
+    def media(self, event: Event, raw: bytes) -> list[Media]:
+        """The pictures in a recorded line, unless it only repeats those of another."""
+        return media_in(raw)
 
     def cleanups(self, logs: Sequence[Path]) -> list[LogCleanup]:
         """The directories of these logs that the agent empties after a while."""

@@ -47,6 +47,7 @@ from agenttrace.record.formats.lenient import (
     time_of,
     value_of,
 )
+from agenttrace.record.formats.media import Media
 from agenttrace.record.ingest import acts as a
 
 _ABSENT = msgspec.Raw()
@@ -166,6 +167,10 @@ class GeminiCli(LogFormat[GeminiMessage]):
             if text.startswith(_CONTEXT):
                 yield Piece("context", len(text), _CONTEXT)
         yield from super().context(event, source, memory, raw)
+
+    def media(self, event: Event, raw: bytes) -> list[Media]:
+        """Those of messages; a snapshot repeats all of them."""
+        return [] if event.type == "snapshot" else super().media(event, raw)
 
     def outcomes(self, raw: bytes) -> Iterable[Outcome]:
         """The diffs in the results of edits."""

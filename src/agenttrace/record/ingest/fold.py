@@ -31,6 +31,8 @@ NEVER = 2**62
 _SAME_WINDOW = 60_000_000
 PROMPT_PREVIEW = 300
 ERROR_PREVIEW = 500
+#: The attribute of a turn that failed with one of its model calls: the two are one failure.
+_FAILED_STEP = "failed_step"
 #: Acts that are part of a turn's work, and those that say nothing about it.
 _WORK = frozenset(
     {a.StepBegin, a.StepEnd, a.ToolBegin, a.ToolArguments, a.ToolEnd, a.ResponseUsage, a.Error, a.FinalAnswer}
@@ -233,7 +235,7 @@ class Folder:
         return turn
 
     def _reopen_turn(self, turn: Span) -> None:
-        if turn.status == "error":
+        if turn.status == "error" and not turn.attributes.pop(_FAILED_STEP, False):
             self.new_errors -= 1
         turn.attributes.pop("closed_by", None)
         turn.status, turn.end = "open", None
@@ -261,6 +263,8 @@ class Folder:
         self._give_up_calls(state.last_at)
         if act.error:
             turn.attributes["error"] = act.error[:ERROR_PREVIEW]
+        if act.status == "error" and turn.status != "error" and self._has_failed_step(turn):
+            turn.attributes[_FAILED_STEP] = True
         self._close(turn, act.status, self._at)
         # A line with the last words of a model call is that call's, although it ends the turn as well.
         self._touched = spoken or turn
@@ -268,6 +272,9 @@ class Folder:
             state.state = "interrupted"
         else:
             self._wait()
+
+    def _has_failed_step(self, turn: Span) -> bool:
+        return any(step.status == "error" and step.parent_id == turn.span_id for step in self.state.steps.values())
 
     def _leave_turn(self, why: str) -> None:
         """Close what the log left open: the agent was killed, or does not log ends."""
@@ -649,7 +656,7 @@ class Folder:
 
     def _close(self, span: Span, status: str, end: int) -> None:
         if status == "error" and span.status != "error":
-            self.new_errors += 1
+            self.new_errors += not span.attributes.get(_FAILED_STEP)
         elif status != "error" and span.status == "error":
             status = "error"
         if status != "unclosed":

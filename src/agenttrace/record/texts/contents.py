@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from agenttrace import ids
 from agenttrace.model import Event, Session
 from agenttrace.record.formats import AGENTS
-from agenttrace.record.formats.contract import Agent, Content, Source, stored_source
+from agenttrace.record.formats.contract import Agent, Content, MediaPlace, Source, stored_source
+from agenttrace.record.formats.media import described, facts_of
 from agenttrace.record.ingest.bad_lines import is_a_lines_fault
 from agenttrace.store.questions import EventLine, SpanView
 
@@ -48,14 +49,16 @@ class DecodedLine(NamedTuple):
 class Interpreter:
     """Turns raw lines back into events and texts."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, media: bool = False) -> None:
+        """With ``media``, pictures are among the texts, in words."""
+        self._question = _with_media if media else _texts
         self._agents: Mapping[str, Agent] = {agent.name: agent for agent in AGENTS}
         self._store = store
         self._sources: dict[int, tuple[str, Source | None]] = {}
 
     def said(self, line: EventLine) -> InterpretedLine | None:
         """What a line says; ``None`` where its file's kind is unknown by now."""
-        read = self.read(line, lambda decoded: decoded.agent.content(decoded.event, decoded.source))
+        read = self.read(line, self._question)
         if read is None:
             return None
         decoded, contents = read
@@ -90,6 +93,20 @@ class Interpreter:
         return self._sources[file_id]
 
 
+def _texts(decoded: DecodedLine) -> list[Content]:
+    return decoded.agent.content(decoded.event, decoded.source)
+
+
+def _with_media(decoded: DecodedLine) -> list[Content]:
+    """The texts of a line, and its pictures in words."""
+    texts = list(_texts(decoded))
+    for number, media in enumerate(decoded.agent.media(decoded.event, decoded.line.raw)):
+        facts = facts_of(media)
+        place = MediaPlace(facts=facts, event_no=decoded.line.event_no, number=number)
+        texts.append(Content("media", described(facts), media.call, place))
+    return texts
+
+
 def attributes_of(store: Store, session: Session, said: InterpretedLine) -> dict[str, Any]:
     """What a line says of its span beside texts, for agents whose lines are spans."""
 
@@ -100,9 +117,9 @@ def attributes_of(store: Store, session: Session, said: InterpretedLine) -> dict
     return {} if agent is None else agent.attributes(said.line.raw, find)
 
 
-def session_lines(store: Store, session: Session) -> Iterator[InterpretedLine]:
+def session_lines(store: Store, session: Session, *, media: bool = False) -> Iterator[InterpretedLine]:
     """Everything a session's lines say, in the order of recording."""
-    return Interpreter(store).lines(store.lines(session=session.id))
+    return Interpreter(store, media=media).lines(store.lines(session=session.id))
 
 
 class Calls:
@@ -131,7 +148,7 @@ class Calls:
 def span_contents(store: Store, session: Session, spans: Sequence[SpanView]) -> dict[bytes, list[Content]]:
     """The texts of each span, in order; streamed arguments are joined."""
     steps = {span.span_id: span.parent_id for span in spans if span.kind == "tool"}
-    return contents_by_span(session_lines(store, session), Calls(session, steps, steps.__contains__))
+    return contents_by_span(session_lines(store, session, media=True), Calls(session, steps, steps.__contains__))
 
 
 def contents_by_span(lines: Iterable[InterpretedLine], calls: Calls) -> dict[bytes, list[Content]]:
@@ -155,4 +172,11 @@ def _add(contents: list[Content], content: Content) -> None:
         content = Content("arguments", content.text, content.call)
     if content.call is not None and content in contents:
         return  # told again with the next state of the call
+    if content.media is not None and any(_is_same(content.media, each.media) for each in contents):
+        return
     contents.append(content)
+
+
+def _is_same(media: MediaPlace, other: MediaPlace | None) -> bool:
+    """Whether it is a picture of another line: one line has each once."""
+    return other is not None and other.event_no != media.event_no and other.facts.digest == media.facts.digest

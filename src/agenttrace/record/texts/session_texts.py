@@ -65,7 +65,7 @@ class SessionTexts:
 
     def said(self, store: Store, numbers: Sequence[int]) -> Iterator[InterpretedLine]:
         """What the lines of these events say."""
-        return Interpreter(store).lines(store.lines_by_number(numbers, self.blocks))
+        return Interpreter(store, media=True).lines(store.lines_by_number(numbers, self.blocks))
 
 
 def _is_tool_in(store: Store, session: int, places: Iterable[SpanPlace]) -> Callable[[bytes], bool]:

@@ -10,13 +10,22 @@ from fastapi import APIRouter, Query, Request, Response
 from agenttrace.model import Price, Session
 from agenttrace.prices.costing import Cashier, cost_of, price_of, terms_of
 from agenttrace.prices.parsing import MILLION, SEARCHES
-from agenttrace.record.formats.contract import Content
+from agenttrace.record.formats.contract import Content, MediaPlace
 from agenttrace.record.texts.contents import InterpretedLine, attributes_of
 from agenttrace.record.texts.session_texts import Gathered, SessionTexts
 from agenttrace.serve.api.answers import answer, endpoint
 from agenttrace.serve.api.lists import BIGGEST, Cursor, Limit, Natural, from_cursor, to_cursor
 from agenttrace.serve.api.sessions.lookup import SessionName, SpanName, query_session, ref_of, span_of
-from agenttrace.serve.api.shapes.spans import LineRef, PriceInfo, SpanDetail, SpanList, TextPart, TextPiece, Texts
+from agenttrace.serve.api.shapes.spans import (
+    LineRef,
+    MediaInfo,
+    PriceInfo,
+    SpanDetail,
+    SpanList,
+    TextPart,
+    TextPiece,
+    Texts,
+)
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import MAIN_STREAM, SpanRow, SpanView
 from agenttrace.views.prices import units
@@ -238,4 +247,12 @@ class Cutter:
         self._left -= len(text)
         # Parts of arguments were joined to arguments before.
         kind = "arguments" if content.kind == "arguments_part" else content.kind
-        return TextPiece(kind, text, len(content.text), index, content.call)
+        return TextPiece(kind, text, len(content.text), index, content.call, _media_info(content.media))
+
+
+def _media_info(media: MediaPlace | None) -> MediaInfo | None:
+    if media is None:
+        return None
+    facts = media.facts
+    url = f"/api/v1/events/{media.event_no}/media/{media.number}" if facts.problem is None else None
+    return MediaInfo(facts.media_type, facts.bytes, facts.place, facts.problem, url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from agenttrace.record.formats.media import Problem
 from agenttrace.serve.api.shapes.base import Shape
 from agenttrace.serve.api.shapes.sessions import SessionRef
 from agenttrace.views.requests import SessionRequests
@@ -48,7 +49,23 @@ class Timeline(Shape):
     estimated: list[bool]
 
 
-TextKind = Literal["prompt", "text", "thinking", "arguments", "result", "error", "note"]
+#: ``media`` describes a picture, a video or a sound, in words.
+TextKind = Literal["prompt", "text", "thinking", "arguments", "result", "error", "note", "media"]
+
+
+class MediaInfo(Shape):
+    """A picture, a video or a sound in a recorded line."""
+
+    #: From the bytes, where they are known; else as the line says. Empty where it is not known.
+    media_type: str
+    #: Null where the line only names it.
+    bytes: int | None
+    #: The address or path that the line names.
+    place: str | None
+    #: Why it is not shown; null where ``url`` has it.
+    problem: Problem | None
+    #: Of the picture, below this server.
+    url: str | None
 
 
 class TextPiece(Shape):
@@ -61,6 +78,7 @@ class TextPiece(Shape):
     #: Its place among the texts of the span, for ``…/texts/{index}``.
     index: int
     call: str | None
+    media: MediaInfo | None = None
 
 
 class Texts(Shape):
@@ -149,6 +167,31 @@ class SpanList(Shape):
 class RequestList(SessionRequests, frozen=True, kw_only=True):
     """A page of the model calls of a session, with figures and tools of all of them."""
 
+    next: str | None
+
+
+class SessionLine(Shape):
+    """A recorded line of a session, cut where it is long."""
+
+    #: Its place among the lines of the session, from 1.
+    number: int
+    event_no: int
+    type: str
+    at: str | None
+    span_id: str | None
+    file: str
+    offset: int
+    #: Bytes of the whole line.
+    length: int
+    raw: str
+    cut: bool
+
+
+class SessionLines(Shape):
+    """Some lines of a session, in the order of recording."""
+
+    total: int
+    items: list[SessionLine]
     next: str | None
 
 
