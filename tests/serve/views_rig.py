@@ -18,6 +18,7 @@ from agenttrace.config import RecordSettings, Settings
 from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.endpoints import access_router
 from agenttrace.serve.access.gate import ConsoleGate
+from agenttrace.serve.api.insights.insights import insights_router
 from agenttrace.serve.api.live.hub import Hub, live_router
 from agenttrace.serve.api.live.overview import overview_router
 from agenttrace.serve.api.rules.firings import firings_router
@@ -25,6 +26,7 @@ from agenttrace.serve.api.rules.rules import rules_router
 from agenttrace.serve.api.sessions.annotations import annotations_router
 from agenttrace.serve.api.sessions.limits import limits_router
 from agenttrace.serve.api.sessions.session_list import sessions_router
+from agenttrace.serve.api.sessions.spans import spans_router
 from agenttrace.serve.api.sessions.usage import usage_router
 from agenttrace.serve.api.settings.demo import demo_router
 from agenttrace.serve.api.settings.exports import exports_router
@@ -100,6 +102,8 @@ def _app(context: ServerContext) -> FastAPI:
     for router in (
         usage_router,
         limits_router,
+        insights_router,
+        spans_router,
         overview_router,
         files_router,
         firings_router,

@@ -14,6 +14,7 @@ from typing import Protocol, Self
 from agenttrace.model import Session
 from agenttrace.store.annotations import Annotation, Marks
 from agenttrace.store.errors import SessionNameError
+from agenttrace.store.insights import CallOrder, InsightCall, InsightQuery, InsightSplit, ModelFigures, ToolFigures
 from agenttrace.store.line_cache import LineCache
 from agenttrace.store.questions import (
     Agreement,
@@ -212,6 +213,28 @@ class Store(Protocol):
 
     def spans_with_attributes(self, found: StoredTraces, wanted: Sequence[bytes]) -> dict[bytes, SpanRow]:
         """Some spans of these traces, whole."""
+
+    # -- insights ------------------------------------------------------------------------------------------------
+
+    def tool_figures(
+        self,
+        query: InsightQuery = InsightQuery(),  # noqa: B008 - frozen
+        split: InsightSplit = "total",
+    ) -> list[ToolFigures]:
+        """The tools that were called, each with its figures, in the order of their names and parts."""
+
+    def model_figures(
+        self,
+        query: InsightQuery = InsightQuery(),  # noqa: B008 - frozen
+        split: InsightSplit = "total",
+    ) -> list[ModelFigures]:
+        """The models that were called, each with its figures, in the order of their names and parts."""
+
+    def tool_calls(self, query: InsightQuery, tool: str, order: CallOrder, limit: int) -> list[InsightCall]:
+        """The latest failures of a tool, or its longest calls."""
+
+    def model_calls(self, query: InsightQuery, order: CallOrder, limit: int) -> list[InsightCall]:
+        """The latest failures of the models of a query, or their longest calls."""
 
     # -- events, lines and files ---------------------------------------------------------------------------------
 

@@ -599,6 +599,90 @@ export interface AgentLimits {
   windows: ProviderWindow[];
 }
 
+/** The calls of one tool; durations are null where no log has them. */
+export interface ToolInsight {
+  tool: string;
+  part: string | null;
+  calls: number;
+  failures: number;
+  failure_rate: number;
+  cancelled: number;
+  sessions: number;
+  last_at: string | null;
+  timed: number;
+  p50_ms: number | null;
+  p95_ms: number | null;
+  max_ms: number | null;
+  total_ms: number | null;
+}
+
+/** The tools that were called. */
+export interface ToolInsights {
+  by: "agent" | "project" | "model" | null;
+  calls: number;
+  failures: number;
+  items: ToolInsight[];
+  left_out: number;
+}
+
+/** The calls of one model; what no log tells is null, not 0. */
+export interface ModelInsight {
+  model: string;
+  part: string | null;
+  calls: number;
+  errors: number;
+  error_rate: number;
+  sessions: number;
+  turns: number;
+  last_at: string | null;
+  timed: number;
+  p50_ms: number | null;
+  p95_ms: number | null;
+  max_ms: number | null;
+  output_tokens_per_second: number | null;
+  cache_hit_rate: number | null;
+  input_tokens: number;
+  output_tokens: number;
+  cache_read_tokens: number;
+  cache_write_tokens: number;
+  reasoning_tokens: number;
+  cost: number | null;
+  currency: string | null;
+  costs: Record<string, number>;
+  cost_per_turn: Record<string, number>;
+  unpriced_tokens: number;
+}
+
+/** The models that were called. */
+export interface ModelInsights {
+  by: "agent" | "project" | null;
+  calls: number;
+  errors: number;
+  items: ModelInsight[];
+  left_out: number;
+}
+
+/** A span and its session: a link. */
+export interface InsightSpan {
+  session: string;
+  session_id: string;
+  agent: string;
+  title: string | null;
+  project: string | null;
+  span_id: string | null;
+  at: string | null;
+  turn: number;
+  duration_ms: number | null;
+  status: string | null;
+  error: string | null;
+}
+
+/** Calls of a tool or of a model: the latest failures, and the longest. */
+export interface InsightCalls {
+  failed: InsightSpan[];
+  slow: InsightSpan[];
+}
+
 /** Every line that was read is one of these. */
 export interface LineCounts {
   lines: number;

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fastapi import APIRouter, Response
 
 from agenttrace.run.availability import is_installed
+from agenttrace.serve.api.insights.insights import insights_router
 from agenttrace.serve.api.live.hub import live_router
 from agenttrace.serve.api.live.overview import overview_router
 from agenttrace.serve.api.rules.firings import firings_router
@@ -49,6 +50,7 @@ _RECORDED: tuple[Router, ...] = (
     live_router,
     usage_router,
     limits_router,
+    insights_router,
     files_router,
 )
 _SETTINGS: tuple[Router, ...] = (

@@ -15,6 +15,7 @@ from agenttrace.model import Session
 from agenttrace.store.annotations import Annotation, Marks
 from agenttrace.store.batch import Batch
 from agenttrace.store.errors import CorruptStoreError, QueryInterruptedError
+from agenttrace.store.insights import CallOrder, InsightCall, InsightQuery, InsightSplit, ModelFigures, ToolFigures
 from agenttrace.store.line_cache import LineCache
 from agenttrace.store.questions import (
     Agreement,
@@ -50,6 +51,7 @@ from agenttrace.store.sqlite import (
     events,
     failed_spans,
     forks,
+    insights,
     merging,
     outcomes,
     provider_limits,
@@ -251,6 +253,28 @@ class SqliteStore(Store):
 
     def spans_with_attributes(self, found: StoredTraces, wanted: Sequence[bytes]) -> dict[bytes, SpanRow]:
         return traces.spans_with_attributes(self.connection, found, wanted)
+
+    # -- insights ---------------------------------------------------------------------------------------------
+
+    def tool_figures(
+        self,
+        query: InsightQuery = InsightQuery(),  # noqa: B008 - frozen
+        split: InsightSplit = "total",
+    ) -> list[ToolFigures]:
+        return insights.tool_figures(self.connection, query, split)
+
+    def model_figures(
+        self,
+        query: InsightQuery = InsightQuery(),  # noqa: B008 - frozen
+        split: InsightSplit = "total",
+    ) -> list[ModelFigures]:
+        return insights.model_figures(self.connection, query, split)
+
+    def tool_calls(self, query: InsightQuery, tool: str, order: CallOrder, limit: int) -> list[InsightCall]:
+        return insights.tool_calls(self.connection, query, tool, order, limit)
+
+    def model_calls(self, query: InsightQuery, order: CallOrder, limit: int) -> list[InsightCall]:
+        return insights.model_call_list(self.connection, query, order, limit)
 
     # -- events, lines and files ------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""Insights: tools, models and findings over many sessions."""
