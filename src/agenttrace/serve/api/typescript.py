@@ -30,6 +30,7 @@ from agenttrace.serve.api.shapes import (
     spans,
     usage,
 )
+from agenttrace.share import options as share
 from agenttrace.views import outcomes, requests, usage_outcomes
 from agenttrace.views import rules as rule_views
 
@@ -39,6 +40,7 @@ _AREAS = (
     figures,
     sessions,
     outcomes,
+    share,
     spans,
     requests,
     search,
