@@ -10,18 +10,28 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from agenttrace.model import Session
 
-if TYPE_CHECKING:
-    from agenttrace.masking import Mask
-
 T = TypeVar("T")
 #: The text of a mask, such as ``Mask(patterns).text``.
 Hide = Callable[[str], str]
+
+
+class LineMask(Protocol):
+    """Masks texts and values of JSON, such as ``Mask(patterns)``."""
+
+    def text(self, text: str) -> str:
+        """The text with a marker in the place of every secret."""
+        ...
+
+    def value(self, value: object) -> object:
+        """The same for any JSON value."""
+        ...
+
 
 #: Fields with words of AgentTrace's own, by which programs tell records apart.
 _OURS = frozenset({"kind", "status", "state"})
@@ -86,7 +96,7 @@ def whole_words(preview: str) -> str:
     return _LAST_WORD.sub("…", preview) if was_cut else preview
 
 
-def redacted_line(raw: bytes, mask: Mask) -> bytes:
+def redacted_line(raw: bytes, mask: LineMask) -> bytes:
     """A line of a log, masked field by field; byte for byte as it was where nothing in it is masked."""
     text = raw.decode("utf-8", "surrogateescape")
     try:

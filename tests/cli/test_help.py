@@ -29,6 +29,7 @@ COMMANDS = (
     "demo",
     "service",
     "sessions",
+    "share",
     "show",
     "requests",
     "note",

@@ -13,12 +13,13 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from agenttrace.masking import Mask
 from agenttrace.model import Session
 from agenttrace.record.texts.session_texts import SessionTexts
-from agenttrace.serve.api.sessions.downloads import DocumentDownload, LineDownload, file_name
-from agenttrace.serve.api.sessions.session_pages import HtmlPage, MarkdownPage
+from agenttrace.share.document import ShareJob, share_name
+from agenttrace.share.options import ShareFormat, ShareOptions
 from agenttrace.views.markdown import fenced
 from agenttrace.views.transcript import visible
 from store_on import store_on
@@ -46,7 +47,18 @@ HOSTILE = (
 )
 #: Half a pair of surrogates, as agents write it that cut texts anywhere.
 HALF = rb'{"v":1,"session":"s-1","type":"note","id":"half","turn":16,"text":"half \ud83d a pair"}' + b"\n"
-_VOID = {"meta", "br", "img", "link", "input", "base"}
+_VOID = {"meta", "br", "hr", "img", "link", "input", "base"}
+#: All that a shared page is made of.
+ELEMENTS = frozenset(
+    (
+        *("html", "head", "meta", "title", "style", "body", "header", "h1", "dl", "dt", "dd", "bdi", "main", "section"),
+        *("h2", "span", "div", "p", "pre", "details", "summary", "footer", "b", "code", "mark", "ul", "ol", "li", "br"),
+        *("table", "thead", "tbody", "tr", "th", "td", "strong", "em", "s", "a", "hr", "blockquote"),
+    )
+)
+ATTRIBUTES = frozenset(
+    ("lang", "charset", "http-equiv", "content", "name", "class", "dir", "open", "href", "rel", "start")
+)
 
 
 class Reader(HTMLParser):
@@ -57,6 +69,7 @@ class Reader(HTMLParser):
         self.elements: Counter[str] = Counter()
         self.attributes: Counter[str] = Counter()
         self.said: list[str] = []
+        self.addresses: list[str] = []
         self.open: list[str] = []
         self.unbalanced: list[str] = []
         self.comments = 0
@@ -64,6 +77,7 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements[tag] += 1
         self.attributes.update(name for name, _ in attrs)
+        self.addresses += [value or "" for name, value in attrs if name == "href"]
         if tag not in _VOID:
             self.open.append(tag)
         if tag == "pre":
@@ -116,14 +130,13 @@ def test_html_is_text(hostile: httpx.Client) -> None:
     assert not page.unbalanced
     assert not page.open
     assert page.comments == 0
-    known = (
-        "html head meta title style body header h1 dl dt dd bdi main section h2 span div p pre details summary footer"
-    )
-    assert set(page.elements) <= set(known.split())
-    assert set(page.attributes) <= {"lang", "charset", "http-equiv", "content", "name", "class", "dir"}
+    assert set(page.elements) <= ELEMENTS
+    assert set(page.attributes) <= ATTRIBUTES
+    assert page.addresses == []
     expected = Counter(visible(text) for text in HOSTILE)
     found = Counter(text.removeprefix("\n") for text in page.said)
-    assert all(found[text] == 4 * count for text, count in expected.items())
+    # As the prompt, the arguments and the result; what the agent said is prose.
+    assert all(found[text] >= 3 * count for text, count in expected.items())
     assert any(re.fullmatch("half .+ a pair", text.strip()) for text in page.said)
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x07\x1b]", "".join(page.said))
 
@@ -154,35 +167,23 @@ def test_html_nests(tmp_path: Path) -> None:
     assert not reader.unbalanced
 
 
-def _fences(text: str) -> list[str]:
-    """The text in fences, parsed as CommonMark; everything else must be ours."""
-    found: list[str] = []
-    fence, body = "", list[str]()
-    for line in text.split("\n"):
-        if fence:
-            if re.fullmatch(rf" {{0,3}}`{{{len(fence)},}} *", line):
-                found.append("\n".join(body))
-                fence, body = "", []
-            else:
-                body.append(line)
-        elif match := re.fullmatch(r"(`{3,})text", line):
-            fence = match[1]
-        else:
-            assert "<" not in line.replace("\\<", "")
-    assert not fence
-    return found
-
-
 def test_markdown_is_text(hostile: httpx.Client) -> None:
-    """Every text is alone in its fence, whole, and nothing outside the fences can be taken for HTML."""
-    found = Counter(_fences(exported(hostile, "s-1", "md").decode()))
-    assert all(found[visible(text)] == 4 for text in HOSTILE)
+    """Every prompt, argument and result is whole in its fence or quote, and only folds are HTML."""
+    page = exported(hostile, "s-1", "md").decode()
+    tokens = MarkdownIt("commonmark", {"html": True}).parse(page)
+    found = Counter(token.content.removesuffix("\n") for token in tokens if token.type == "fence")
+    assert all(found[visible(text)] >= 2 for text in HOSTILE)
+    html = [line for token in tokens if token.type == "html_block" for line in token.content.splitlines() if line]
+    assert all(re.fullmatch(r"<details( open)?>|</details>|<summary>[^\n]*</summary>", line) for line in html)
+    inline = {child.type for token in tokens for child in token.children or ()}
+    assert not inline & {"html_inline", "image"}
 
 
 @given(st.text(alphabet=st.sampled_from("`~ \n\tab#"), max_size=60))
 def test_fences(text: str) -> None:
     """A fence holds its text, however many backticks are in it."""
-    assert _fences(fenced(text)) == [text]
+    (token,) = MarkdownIt("commonmark").parse(fenced(text))
+    assert token.content == f"{text}\n"
 
 
 def test_jsonl(tmp_path: Path) -> None:
@@ -216,7 +217,7 @@ def test_jsonl_of_samples(sample: str, tmp_path: Path) -> None:
 @given(agent=st.text(max_size=30), name=st.text(max_size=200), ending=st.sampled_from(["html", "md", "jsonl"]))
 def test_file_name(agent: str, name: str, ending: str) -> None:
     """No name of a session makes a file name that is more than a file name."""
-    found = file_name(Session(id=1, agent=agent, session_id=name), ending)
+    found = share_name(Session(id=1, agent=agent, session_id=name), ending)
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*\.(html|md|jsonl)", found)
     assert len(found) <= 130
 
@@ -244,7 +245,7 @@ def test_visible(text: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["html", "md", "jsonl"])
-def test_memory(ending: str, tmp_path: Path) -> None:
+def test_memory(ending: ShareFormat, tmp_path: Path) -> None:
     """An export of a session of many megabytes never holds more than a small part of it."""
     store, texts, mask = Store(tmp_path), SessionTexts(block_bytes=1 << 20), Mask()
     word = "words and more words, some of them < others & some > these; "
@@ -256,18 +257,17 @@ def test_memory(ending: str, tmp_path: Path) -> None:
         texts.index.of(store_on(connection), session.id)
         tracemalloc.start()
         try:
-            if ending == "jsonl":
-                more = LineDownload(store_on(connection), session, texts, mask).more
-            else:
-                page = HtmlPage() if ending == "html" else MarkdownPage()
-                more = DocumentDownload(store_on(connection), session, page, texts, store.prices, mask).more
-            while piece := more(store_on(connection)):
+            options = ShareOptions(format=ending)
+            job = ShareJob(
+                store_on(connection), session, options, mask=mask, prices=store.prices, texts=texts, places=20
+            )
+            while piece := job.more(store_on(connection)):
                 size += len(piece)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
     assert size > 250 * 90_000
-    assert peak < size / 3
+    assert peak < size / 2
 
 
 def test_refused(tmp_path: Path) -> None:
@@ -278,3 +278,95 @@ def test_refused(tmp_path: Path) -> None:
     with store.served() as client:
         assert client.get("/sessions/s-1/export", params={"format": "pdf"}).status_code == 422
         assert client.get("/sessions/none/export").status_code == 404
+
+
+SECRET, NAME = "hunter2-and-more", "annlee"
+
+
+@pytest.fixture(scope="module")
+def private(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A session with a password in a command, a key in a prompt, an edit, and the name of a user in paths."""
+    store = Store(tmp_path_factory.mktemp("private"))
+    edit = {"file_path": f"/home/{NAME}/work/a.py", "old_string": "a\nb\n", "new_string": "a\nc\n"}
+    store.write(
+        {"type": "session.begin", "id": "b", "title": "Look", "project": f"/home/{NAME}/work"},
+        turn(1, "the key is sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH"),
+        said(1, 1, "I *run* it"),
+        call(1, 1, "Bash", {"command": f"cd /home/{NAME}/work && PASSWORD={SECRET} make"}),
+        result(1, 1, "done"),
+        call(1, 2, "Edit", edit),
+        result(1, 2, "edited"),
+    )
+    store.record()
+    with store.served() as client:
+        token = {"X-CSRF-Token": client.get("/me").json()["csrf"]}
+        for note in ({"kind": "note", "text": "look again"}, {"kind": "score", "name": "quality", "value": 3}):
+            assert client.post("/sessions/s-1/annotations", json=note, headers=token).status_code == 200
+        yield client
+
+
+def _export(client: httpx.Client, **params: object) -> str:
+    answer = client.get("/sessions/s-1/export", params={name: str(value).lower() for name, value in params.items()})
+    assert answer.status_code == 200
+    return answer.text
+
+
+@pytest.mark.parametrize(("ending", "marked"), [("html", "<mark>[masked:"), ("md", "[masked:")])
+def test_shared_like_the_page(private: httpx.Client, ending: str, marked: str) -> None:
+    """Commands after a dollar sign, diffs line by line, answers rendered, notes and scores; secrets marked."""
+    page = _export(private, format=ending)
+    assert SECRET not in page
+    assert marked in page
+    assert "$ cd /home/annlee/work" in page.replace("&#x27;", "'")
+    assert ('<span class="removed">− b' if ending == "html" else "\n-b\n+c\n") in page
+    assert ("<em>run</em>" if ending == "html" else "*run*") in page
+    assert "look again" in page
+    assert "quality = 3" in page
+    assert "<details" in page
+    assert "Masked: " in page
+
+
+def test_shared_with_secrets(private: httpx.Client) -> None:
+    """An admin may ask for everything; the file says that secrets are in it."""
+    page = _export(private, full=True)
+    assert SECRET in page
+    assert "[masked:" not in page
+    assert "includes secrets" in page
+
+
+@pytest.mark.parametrize("ending", ["html", "md", "jsonl"])
+def test_shared_without_names(private: httpx.Client, ending: str) -> None:
+    """Names of users in paths are masked where that is asked for, also together with secrets that are not."""
+    assert NAME in _export(private, format=ending)
+    hidden = _export(private, format=ending, hide_paths=True, full=ending == "jsonl")
+    assert NAME not in hidden
+    assert "/home/[masked:user]/" in re.sub(r"</?mark>|\*\*|\\(?=[\[\]])", "", hidden)
+    assert (SECRET in hidden) == (ending == "jsonl")
+
+
+@pytest.mark.parametrize("ending", ["html", "md"])
+def test_shared_without_tools(private: httpx.Client, ending: str) -> None:
+    """Without tool calls only prompts, answers and notes are left."""
+    page = _export(private, format=ending, tools=False)
+    assert "make" not in page
+    assert "a.py" not in page
+    assert "run" in page
+    assert "look again" in page
+
+
+@pytest.mark.parametrize("ending", ["html", "md", "jsonl"])
+def test_preview(private: httpx.Client, ending: str) -> None:
+    """The preview has the name and size of the file, and counts and places of what is masked in it."""
+    found = private.get("/sessions/s-1/share", params={"format": ending, "hide_paths": "true"}).json()
+    page = private.get("/sessions/s-1/export", params={"format": ending, "hide_paths": "true"})
+    assert found["bytes"] == len(page.content)
+    assert found["name"] in page.headers["content-disposition"]
+    kinds = {each["kind"]: each["count"] for each in found["kinds"]}
+    assert {"anthropic-key", "password", "user"} <= set(kinds)
+    assert found["masked"] == sum(kinds.values())
+    if ending != "jsonl":
+        assert f"{kinds['user']} user" in page.text
+    password = next(place for place in found["places"] if place["kind"] == "password")
+    assert password["before"].endswith("PASSWORD=")
+    assert password["after"].startswith(" make")
+    assert SECRET not in str(found)

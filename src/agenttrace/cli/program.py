@@ -39,6 +39,7 @@ from agenttrace.cli import (
     serve,
     service,
     sessions,
+    share,
     show,
     simulate_dashscope,
     status,
@@ -124,6 +125,7 @@ _add(_LOOK, "sessions", sessions.sessions, sessions.EPILOG)
 _add(_LOOK, "show", show.show, show.EPILOG)
 _add(_LOOK, "requests", requests.requests, requests.EPILOG)
 _add(_LOOK, "outcomes", outcomes.outcomes, outcomes.EPILOG)
+_add(_LOOK, "share", share.share, share.EPILOG)
 _add(_LOOK, "resume", resume.resume, resume.EPILOG)
 _add(_LOOK, "note", annotate.note, annotate.NOTE_EPILOG)
 _add(_LOOK, "label", annotate.label, annotate.LABEL_EPILOG)

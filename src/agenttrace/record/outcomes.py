@@ -157,7 +157,7 @@ class OutcomeReader:
                     self._commands[key] += content.text
             case "result" | "error":
                 arguments = self._commands.pop((stream, content.call or ""), None)
-                command = None if arguments is None else _command(arguments)
+                command = None if arguments is None else shell_command(_decoded(arguments))
                 if command is not None and of_interest(command):
                     yield from command_outcomes(command, _output(content.text))
 
@@ -168,13 +168,12 @@ def _put(waiting: dict[tuple[str, str], T], key: tuple[str, str], value: T) -> N
         del waiting[next(iter(waiting))]
 
 
-def _command(arguments: str) -> str | None:
+def shell_command(arguments: object) -> str | None:
     """The shell command among the arguments of a tool call; ``None`` of any other tool."""
-    value = _decoded(arguments)
-    if not isinstance(value, dict):
+    if not isinstance(arguments, dict):
         return None
     for name in ("command", "cmd", "commands", "script"):
-        command = value.get(name)
+        command = arguments.get(name)
         if isinstance(command, str):
             return command
         if isinstance(command, list) and command and all(isinstance(part, str) for part in command):

@@ -12,11 +12,11 @@ _LABELS = {"prompt": "Prompt", "text": "Answer", "media": "Attached"}
 DEEPEST_HEADING = 6
 
 
-def fenced(text: str) -> str:
+def fenced(text: str, language: str = "text") -> str:
     """The text in a fence that is longer than every run of backticks in it."""
     longest = max((len(run) for run in _RUN.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{text}\n{fence}\n"
+    return f"{fence}{language}\n{text}\n{fence}\n"
 
 
 def escaped(text: str) -> str:

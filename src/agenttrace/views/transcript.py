@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from agenttrace.model import Session
 from agenttrace.prices import costing
@@ -104,22 +104,6 @@ def is_inner_agent(row: SpanRow) -> bool:
     return row.kind == "turn" and row.parent_id is not None and row.stream == MAIN_STREAM
 
 
-class DocumentWriter(Protocol):
-    """Writes a document, part by part."""
-
-    def begin(self, session: Session, facts: Mapping[str, str]) -> str:
-        """The text before the first span."""
-        ...
-
-    def span(self, told: TranscriptSpan) -> str:
-        """A span; those below it follow."""
-        ...
-
-    def end(self) -> str:
-        """The text after the last span."""
-        ...
-
-
 def clock(micros: int) -> str:
     """A time in UTC, to the second."""
     return moment(micros).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -157,13 +141,50 @@ def heading_of(session: Session) -> str:
     return one_line(title_of(session), 200) or one_line(session.session_id, 200)
 
 
-class Transcript:
-    """The spans of a session in the order in which a tree of them is read."""
+class TurnSums:
+    """Tokens and cost of everything in a turn."""
 
-    def __init__(self, store: Store, session: Session, texts: SessionTexts, prices: Cashier) -> None:
+    __slots__ = ("costs", "errors", "input", "output")
+
+    def __init__(self) -> None:
+        self.input = self.output = self.errors = 0
+        #: Millionths by currency.
+        self.costs: dict[str, int] = {}
+
+    @property
+    def figures(self) -> list[str]:
+        """``12.3k in, 456 out``, and the cost."""
+        found = [f"{figures.tokens(self.input)} in, {figures.tokens(self.output)} out"] if self.input else []
+        return found + [figures.money(micros, currency) for currency, micros in self.costs.items()]
+
+
+class _SpanSums(NamedTuple):
+    """What a span adds to the turns around it."""
+
+    kind: str
+    input: int
+    output: int
+    cost: float | None
+    currency: str | None
+    failed: bool
+
+
+class Transcript:
+    """The spans of a session in the order in which a tree of them is read; without ``tools`` no tool calls."""
+
+    def __init__(
+        self, store: Store, session: Session, texts: SessionTexts, prices: Cashier, *, tools: bool = True
+    ) -> None:
         self._session, self._texts, self._prices = session, texts, prices
         self._subagents = store.subagents(session)
-        self._order = depth_first([(row.span_id, row.parent_id) for row in store.span_rows(session)])
+        spans: list[tuple[bytes, bytes | None]] = []
+        adds: dict[bytes, _SpanSums] = {}
+        for row in store.span_rows(session):
+            spans.append((row.span_id, row.parent_id))
+            adds[row.span_id] = _adds(row, prices)
+        order = depth_first(spans)
+        self.sums = _sums_by_turn(order, adds)
+        self._order = order if tools else _without_tools(order, adds)
         self._told = 0
 
     def more(self, store: Store) -> list[TranscriptSpan]:
@@ -180,6 +201,44 @@ class Transcript:
             for span_id, depth in part
             if span_id in rows
         ]
+
+
+def _adds(row: SpanRow, prices: Cashier) -> _SpanSums:
+    all_input = (row.input_tokens or 0) + (row.cache_read_tokens or 0) + (row.cache_write_tokens or 0)
+    return _SpanSums(row.kind, all_input, row.output_tokens or 0, *cost_of(row, prices), row.status == "error")
+
+
+def _sums_by_turn(order: Sequence[tuple[bytes, int]], adds: Mapping[bytes, _SpanSums]) -> dict[bytes, TurnSums]:
+    """The sums of each turn, those of the turns inside it included."""
+    found: dict[bytes, TurnSums] = {}
+    around: list[tuple[int, TurnSums]] = []
+    for span_id, depth in order:
+        while around and around[-1][0] >= depth:
+            around.pop()
+        span = adds[span_id]
+        if span.kind == "turn":
+            found[span_id] = sums = TurnSums()
+            around.append((depth, sums))
+        for _, sums in around:
+            sums.input += span.input
+            sums.output += span.output
+            sums.errors += span.failed and span.kind != "turn"
+            if span.cost is not None and span.currency is not None:
+                sums.costs[span.currency] = sums.costs.get(span.currency, 0) + round(span.cost * MICROS)
+    return found
+
+
+def _without_tools(order: Sequence[tuple[bytes, int]], adds: Mapping[bytes, _SpanSums]) -> list[tuple[bytes, int]]:
+    """Turns and model calls that are in no tool call."""
+    found: list[tuple[bytes, int]] = []
+    inside: int | None = None
+    for span_id, depth in order:
+        if inside is not None and depth > inside:
+            continue
+        inside = depth if adds[span_id].kind in ("tool", "span") else None
+        if inside is None:
+            found.append((span_id, depth))
+    return found
 
 
 def depth_first(spans: Sequence[tuple[bytes, bytes | None]]) -> list[tuple[bytes, int]]:

@@ -268,6 +268,38 @@ export interface SessionChanges {
   edits: number;
 }
 
+/** What is shared of a session. */
+export interface ShareOptions {
+  format: "html" | "md" | "jsonl";
+  secrets: boolean;
+  hide_paths: boolean;
+  tools: boolean;
+}
+
+/** How often something of a kind is masked. */
+export interface MaskedKind {
+  kind: string;
+  count: number;
+}
+
+/** A masked place with the text around it. */
+export interface MaskedExcerpt {
+  kind: string;
+  where: string;
+  span_id: string | null;
+  before: string;
+  after: string;
+}
+
+/** What a shared file would be: its name and size, and what is masked in it. */
+export interface SharePreview {
+  name: string;
+  bytes: number;
+  masked: number;
+  kinds: MaskedKind[];
+  places: MaskedExcerpt[];
+}
+
 /** All spans of a session, or those that changed since a cursor, by column, which keeps 30,000 rows small. */
 export interface Timeline {
   session: string;

@@ -30,6 +30,7 @@ from agenttrace.serve.api.shapes import (
     spans,
     usage,
 )
+from agenttrace.share import options as share
 from agenttrace.views import changes, insights, outcomes, requests, usage_outcomes
 from agenttrace.views import rules as rule_views
 
@@ -40,6 +41,7 @@ _AREAS = (
     sessions,
     outcomes,
     changes,
+    share,
     spans,
     requests,
     search,

@@ -1,0 +1,1 @@
+"""A session as one file for other people: HTML, Markdown or its lines, masked unless asked otherwise."""

@@ -1,0 +1,265 @@
+"""Shared files: what agents said stays text in HTML and Markdown, what is masked is counted, paths hide their users."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from agenttrace.masking import Mask
+from agenttrace.share.masks import MaskedPlaces, ShareMask, UserNames
+from agenttrace.share.prose import html_prose, markdown_prose, plain_lines
+from agenttrace.share.tool_calls import DiffLine, FileEdit, diff_lines, tool_call
+
+#: Signs that mean something in Markdown or HTML, and pieces of attacks.
+PIECES = st.sampled_from(
+    (
+        *(
+            "`",
+            "``",
+            "```",
+            "~~~",
+            "*",
+            "**",
+            "_",
+            "# ",
+            "- ",
+            "1. ",
+            "> ",
+            "    ",
+            "\t",
+            "\n",
+            "\n\n",
+            "---",
+            "===",
+            "|",
+        ),
+        *("<b>", "</p>", "<script>", "<!--", "-->", "</details>", "<details>", "</div>", "&lt;", "&#0;", "\\", "\\\n"),
+        *("[a](", "[a](javascript:x)", "![](http://e.example/x)", "](", ")", "[", "]", "[a]: http://e.example/", "[a]"),
+        *(
+            "http://e.example/",
+            "<http://e.example>",
+            "[masked:password]",
+            "[x](http://h/[masked:token])",
+            "a",
+            "b ",
+            "é",
+        ),
+        *("\u202e", "\u200b", "\x1b[31m", "\x07", "\r", "|---|\n", "| a |\n", "~~", "text", "é", "|"),
+    )
+)
+HOSTILE = st.lists(PIECES, max_size=25).map("".join) | st.text(max_size=80)
+BLOCKS = {"p", "pre", "ul", "ol", "li", "blockquote", "table", "thead", "tbody", "tr", "th", "td", "hr"}
+INLINE = {"strong", "em", "s", "code", "a", "br", "mark"}
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]")
+
+
+class Elements(HTMLParser):
+    """Elements and attributes of a page, and whether each that begins also ends."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: set[str] = set()
+        self.attributes: set[tuple[str, str]] = set()
+        self.open: list[str] = []
+        self.odd: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.add(tag)
+        self.attributes |= {(name, value or "") for name, value in attrs}
+        if tag not in ("br", "hr"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.odd.append(tag)
+
+    def handle_comment(self, data: str) -> None:
+        self.odd.append(data)
+
+    def handle_decl(self, decl: str) -> None:
+        self.odd.append(decl)
+
+    def handle_pi(self, data: str) -> None:
+        self.odd.append(data)
+
+
+@given(HOSTILE)
+@example("<script>alert(1)</script>")
+@example('[a](javascript:alert(1)) [b](data:text/html,x) [c](https://h/"onmouseover=x)')
+def test_prose_in_html(text: str) -> None:
+    """Whatever is said, the page has only known elements, each closed, and addresses of the web."""
+    page = Elements(html_prose(text))
+    assert not page.open
+    assert not page.odd
+    assert page.elements <= BLOCKS | INLINE
+    for name, value in page.attributes:
+        assert name in ("href", "rel", "start", "class")
+        assert name != "href" or re.match("(?:https?://|mailto:)", value, re.IGNORECASE)
+    assert not HIDDEN.search(html_prose(text))
+
+
+@given(HOSTILE)
+@example("- a\n\n      b\n1. c\n```\n<b>\n```")
+@example("# ![x](http://e.example/x) `<b>`")
+@example("\\![](http://e.example/x)")
+def test_prose_in_markdown(text: str) -> None:
+    """What is written again has no HTML, loads nothing, has no headings, and links only to the web."""
+    page = markdown_prose(text)
+    tokens = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(page)
+    kinds = {each.type for token in tokens for each in (token, *(token.children or ()))}
+    assert not kinds & {"html_block", "html_inline", "image", "heading_open"}
+    links = [
+        each.attrs.get("href", "") for token in tokens for each in token.children or () if each.type == "link_open"
+    ]
+    assert all(re.match("(?:https?://|mailto:)", str(link), re.IGNORECASE) for link in links)
+    assert not HIDDEN.search(page)
+
+
+@given(HOSTILE, HOSTILE)
+def test_prose_ends(first: str, second: str) -> None:
+    """Nothing that was said swallows what follows: an open fence or list ends with its text."""
+    page = f"{markdown_prose(first)}\n## Turn 7\n\n{markdown_prose(second)}"
+    tokens = MarkdownIt("commonmark", {"html": True}).parse(page)
+    headings = [tokens[at + 1].content for at, token in enumerate(tokens) if token.type == "heading_open"]
+    assert headings == ["Turn 7"]
+
+
+@given(HOSTILE)
+def test_prompts_in_markdown(text: str) -> None:
+    """A prompt is a quote of plain text."""
+    quoted = "".join(f"> {line}".rstrip() + "\n" for line in plain_lines(text).split("\n"))
+    tokens = MarkdownIt("commonmark", {"html": True}).parse(quoted)
+    kinds = {each.type for token in tokens for each in (token, *(token.children or ()))}
+    assert kinds <= {
+        *("blockquote_open", "blockquote_close", "paragraph_open", "paragraph_close", "inline", "text"),
+        *("hardbreak", "softbreak", "strong_open", "strong_close", "text_special"),
+    }
+
+
+# -- tool calls ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "command", "summary"),
+    [
+        ("Bash", {"command": "ls -l", "description": "list"}, "ls -l", "ls -l"),
+        ("shell", {"command": ["bash", "-lc", "ls"]}, "ls", "ls"),
+        ("Read", {"file_path": "/a.py"}, None, "/a.py"),
+        ("edit", {"command": "view", "path": "/a.py"}, None, "/a.py"),
+        ("x", {"n": 1}, None, ""),
+    ],
+)
+def test_commands(tool: str, arguments: dict[str, object], command: str | None, summary: str) -> None:
+    """Commands are recognised, other calls are told by their most telling argument."""
+    found = tool_call(tool, json.dumps(arguments))
+    assert (found.command, found.summary) == (command, summary)
+
+
+PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-old\n+new\n same\n*** Add File: b.py\n+x\n*** End Patch\n"
+PATCHED = [FileEdit("a.py", "old\nsame\n", "new\nsame\n"), FileEdit("b.py", "", "x\n")]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "edits"),
+    [
+        ("Edit", {"file_path": "a", "old_string": "x", "new_string": "y"}, [FileEdit("a", "x", "y")]),
+        ("Write", {"file_path": "a", "content": "y"}, [FileEdit("a", "", "y")]),
+        ("Note", {"content": "y"}, []),
+        ("MultiEdit", {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}]}, [FileEdit("a", "x", "y")]),
+        (
+            "apply_patch",
+            {"input": PATCH},
+            [FileEdit("a.py", "old\nsame\n", "new\nsame\n"), FileEdit("b.py", "", "x\n")],
+        ),
+        ("shell", {"command": ["apply_patch", PATCH]}, PATCHED),
+    ],
+)
+def test_edits(tool: str, arguments: dict[str, object], edits: list[FileEdit]) -> None:
+    """The edits of all agents are read: replacements, whole files, patches as an argument or in a command."""
+    assert tool_call(tool, json.dumps(arguments)).edits == edits
+
+
+LINES = st.lists(st.sampled_from("abc"), max_size=30).map(lambda lines: "".join(f"{line}\n" for line in lines))
+
+
+@given(LINES, LINES)
+def test_diff_lines(before: str, after: str) -> None:
+    """A diff has every removed and every added line, and all lines between them in order."""
+    lines = list(diff_lines(FileEdit("a", before, after)))
+    unchanged = sum(int(line.text.split()[0]) if line.change == "skipped" else line.change == "same" for line in lines)
+    counts = {change: sum(line.change == change for line in lines) for change in ("added", "removed")}
+    assert unchanged + counts["removed"] == before.count("\n")
+    assert unchanged + counts["added"] == after.count("\n")
+
+
+def test_diff_of_long_texts() -> None:
+    """Long texts are compared by what they begin and end with, in linear time."""
+    before = "same\n" * 5000 + "old\n" + "same\n" * 5000
+    lines = list(diff_lines(FileEdit("a", before, before.replace("old", "new"))))
+    assert [line for line in lines if line.change in ("added", "removed")] == [
+        DiffLine("removed", "old"),
+        DiffLine("added", "new"),
+    ]
+
+
+@given(st.text(max_size=60), st.text(max_size=200))
+def test_any_arguments(tool: str, arguments: str) -> None:
+    """Any arguments are told somehow."""
+    assert "\n" not in tool_call(tool, arguments).summary
+
+
+# -- masking ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("cat /home/annlee/x.py", "cat /home/[masked:user]/x.py"),
+        ("/Users/annlee", "/Users/[masked:user]"),
+        (r"C:\Users\Ann Lee\x", r"C:\Users\[masked:user]\x"),
+        (r'"C:\\Users\\annlee\\x"', r'"C:\\Users\\[masked:user]\\x"'),
+        ("/mnt/c/Users/annlee/x", "/mnt/c/Users/[masked:user]/x"),
+        ("~/.claude/projects/-home-annlee-work", "~/.claude/projects/-home-[masked:user]-work"),
+        ("file:///home/annlee/x", "file:///home/[masked:user]/x"),
+        ("/data/annlee/models", "/data/[masked:user]/models"),
+        ("annlee@laptop:~$ ls", "[masked:user]@laptop:~$ ls"),
+        ("/home/ben/y", "/home/[masked:user]/y"),
+        ("annlee wrote it", "annlee wrote it"),
+        ("/Users/Shared/x /home/linuxbrew/y", "/Users/Shared/x /home/linuxbrew/y"),
+        ("/api/home/page and /dev/null", "/api/home/page and /dev/null"),
+    ],
+)
+def test_names_in_paths(text: str, hidden: str) -> None:
+    """Names of users are masked in paths and logins, whoever they belong to; elsewhere they stay."""
+    names = UserNames(["/home/annlee/work"])
+    assert names.text(text) == hidden
+    assert names.text(hidden) == hidden
+
+
+@given(st.text(alphabet=st.sampled_from("/\\home Users dev-:C\"' \nx"), max_size=80))
+def test_names_stay_stable(text: str) -> None:
+    """Masking names again changes nothing."""
+    names = UserNames(["/home/dev/x"])
+    assert names.text(names.text(text)) == names.text(text)
+
+
+def test_places() -> None:
+    """Each kind is counted; places have the text around them, and never what was masked."""
+    masked = MaskedPlaces(1)
+    hide = ShareMask(Mask(), None)
+    masked.note(hide.text("PASSWORD=hunter2xyz curl\nAPI_TOKEN=tok3nv4lue99 x"), "Turn 1, prompt", b"\x01" * 8)
+    masked.note(hide.text("PASSWORD=hunter2xyz"), "Facts")
+    assert masked.kinds["password"] == 2
+    assert masked.kinds.total() == 3
+    (first, *_) = masked.places
+    assert (first.where, first.span_id, first.before) == ("Turn 1, prompt", "01" * 8, "PASSWORD=")
+    assert "hunter2" not in str(masked.places)
+    assert [place.kind for place in masked.places].count("password") == 1
