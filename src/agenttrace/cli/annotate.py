@@ -197,9 +197,9 @@ def print_annotations(present: Sequence[Annotation]) -> None:
             (f"{written_by(each)}  ", "dim"),
             output.styled(lines[0], "bold" if each.kind != "note" else ""),
         )
-        output.stdout().print(head, soft_wrap=True)
+        output.print_wrapped(output.stdout(), head, 4)
         for line in lines[1:]:
-            output.stdout().print(output.styled(f"    {line}"), soft_wrap=True)
+            output.say(f"    {line}")
 
 
 def short_annotation(annotation: Annotation) -> str:

@@ -68,12 +68,12 @@ def _show_apps(catalog: AppCatalog) -> None:
     columns: tuple[Column[App], ...] = (
         Column("app", lambda app: app.key, style="cyan"),
         Column("type", lambda app: one_line(app.app_type), least=10),
-        Column("title", lambda app: one_line(app.title), least=8, optional=3),
-        Column("provider", lambda app: app.provider, least=9),
+        Column("title", lambda app: one_line(app.title), least=8, optional=5),
+        Column("provider", lambda app: app.provider, least=9, optional=1),
         Column("id or model", _called, least=max(10, min(widest + len("not set: "), 42))),
-        Column("limit", _limits, optional=2),
-        Column("results kept", keep_text, least=10),
-        Column("gets", lambda app: ", ".join(app.inputs) or None, optional=1),
+        Column("limit", _limits, optional=4),
+        Column("results kept", keep_text, least=10, optional=2),
+        Column("gets", lambda app: ", ".join(app.inputs) or None, optional=3),
     )
     print_table(columns, list(catalog.apps.values()))
 

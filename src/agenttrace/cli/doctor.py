@@ -64,4 +64,4 @@ def _show(check: Finding) -> None:
     mark, style = _MARKS[check.state]
     output.wrapped(Text.assemble((f"{mark} ", style), (f"{check.name:<15}", "bold")), Text(safe(check.found)))
     if check.fix:
-        output.stdout().print(Text.assemble(("  fix:           ", "green"), safe(check.fix)), soft_wrap=True)
+        output.wrapped(Text("  fix:           ", "green"), Text(safe(check.fix)))

@@ -6,7 +6,9 @@ import functools
 import json
 import logging
 import os
+import re
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -54,13 +56,47 @@ def styled(text: str, style: str = "") -> Text:
 
 
 def say(text: str = "", style: str = "") -> None:
-    """Print a line to stdout, wrapped by the terminal."""
-    stdout().print(styled(text, style), soft_wrap=True)
+    """Print a line to stdout, wrapped between words at a terminal."""
+    print_wrapped(stdout(), styled(text, style))
 
 
 def note(text: str, style: str = "dim") -> None:
     """Print a line to stderr."""
-    stderr().print(styled(text, style), soft_wrap=True)
+    print_wrapped(stderr(), styled(text, style))
+
+
+def print_wrapped(console: Console, text: Text, indent: int | None = None) -> None:
+    """Print lines: at a terminal broken between words and indented, whole everywhere else.
+
+    ``indent`` is that of continued lines; by default that of the line.
+    """
+    if not console.is_terminal:
+        console.print(text, soft_wrap=True)
+        return
+    for line in text.split("\n", allow_blank=True):
+        for part in _broken(line, console.width, _indent(line.plain) if indent is None else indent):
+            # A word that is longer than a line stays whole: it may be a link or a path to copy.
+            console.print(part, soft_wrap=True)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _broken(line: Text, width: int, indent: int) -> Iterator[Text]:
+    """A line as lines that end between words; spaces inside a line stay."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    start = end = 0
+    margin = Text()
+    for word in re.finditer(r"\S+", line.plain):
+        if end > start and len(margin) + cell_len(line.plain[start : word.end()]) > width:
+            yield margin + line[start:end]
+            # A long path moves to the left before it is broken.
+            start, margin = word.start(), Text(" " * max(0, min(indent, width - cell_len(word[0]))))
+        end = word.end()
+    yield margin + line[start:]
 
 
 def put(line: Text) -> None:
@@ -77,18 +113,7 @@ def put(line: Text) -> None:
 
 def wrapped(label: Text, text: Text) -> None:
     """Print a text behind its label: wrapped beside it at the terminal's edge, one line everywhere else."""
-    from rich.table import Table
-    from rich.text import Text
-
-    console = stdout()
-    if not console.is_terminal:
-        console.print(Text.assemble(label, text), soft_wrap=True)
-        return
-    grid = Table.grid()
-    grid.add_column(width=label.cell_len, no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(label, text)
-    console.print(grid)
+    print_wrapped(stdout(), label + text, label.cell_len)
 
 
 def fact(name: str, value: object, style: str = "", *, width: int = 13) -> None:
@@ -96,7 +121,7 @@ def fact(name: str, value: object, style: str = "", *, width: int = 13) -> None:
     from rich.text import Text
 
     text = "–" if value is None else safe(str(value))
-    stdout().print(Text.assemble((f"{name:<{width}}", "dim"), (text, style)), soft_wrap=True)
+    print_wrapped(stdout(), Text.assemble((f"{name:<{width}}", "dim"), (text, style)), width)
 
 
 def answer(fields: Any, text: str, *, as_json: bool, style: str = "") -> None:  # noqa: ANN401 - any JSON value
@@ -121,9 +146,9 @@ def complain(problem: str, fix: str = "") -> None:
     """Print an error and its fix to stderr, a line each."""
     from rich.text import Text
 
-    stderr().print(Text.assemble(("error: ", "bold red"), safe(problem)), soft_wrap=True)
+    print_wrapped(stderr(), Text.assemble(("error: ", "bold red"), safe(problem)), len("error: "))
     if fix:
-        stderr().print(Text.assemble(("fix:   ", "bold green"), safe(fix)), soft_wrap=True)
+        print_wrapped(stderr(), Text.assemble(("fix:   ", "bold green"), safe(fix)), len("fix:   "))
 
 
 def print_json(value: Any, *, one_line: bool = False) -> None:  # noqa: ANN401 - whatever JSON can hold

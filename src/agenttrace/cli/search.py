@@ -20,6 +20,7 @@ from agenttrace.store.questions import SearchQuery
 from agenttrace.store.search_terms import has_words
 from agenttrace.views import figures, hits
 from agenttrace.views.annotations import written_by
+from agenttrace.views.calls import call_text
 from agenttrace.views.events import event_fields
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import title_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from agenttrace.config import Settings
     from agenttrace.model import Session
+    from agenttrace.record.formats.contract import Content
     from agenttrace.store.store import Store
 
 EPILOG = """
@@ -167,9 +169,19 @@ def _show(match: hits.TextMatch | hits.AnnotationMatch, terms: re.Pattern[str]) 
         _print_hit(match.session, at, kind, hits.snippet(match.text, match.place), terms)
         return
     event, content = match.event, match.content
-    kind = content.kind if content else event.said.line.event_type
-    shown = None if content is None else hits.snippet(content.text, match.place)
+    kind = content.kind.removesuffix("_part") if content else event.said.line.event_type
+    shown = None if content is None else _snippet(content, match.place, terms)
     _print_hit(event.session, event.said.event.at, kind, shown, terms)
+
+
+def _snippet(content: Content, place: int, terms: re.Pattern[str]) -> str:
+    """The text around a match; of arguments as they are shown everywhere, unless the match is in a name of JSON."""
+    if content.kind == "arguments":
+        text = call_text(content.text)
+        found = terms.search(text)
+        if found is not None:
+            return hits.snippet(text, found.start())
+    return hits.snippet(content.text, place)
 
 
 def _print_hit(session: Session, at: int | None, kind: str, shown: str | None, terms: re.Pattern[str]) -> None:
@@ -181,9 +193,9 @@ def _print_hit(session: Session, at: int | None, kind: str, shown: str | None, t
         (f"{kind}  ", "bold"),
         (one_line(title_of(session), 60), "dim"),
     )
-    output.stdout().print(head, soft_wrap=True)
+    output.put(head)
     if shown is not None:
-        output.stdout().print(_highlighted(shown, terms), soft_wrap=True)
+        output.print_wrapped(output.stdout(), _highlighted(shown, terms), 4)
 
 
 def _highlighted(text: str, terms: re.Pattern[str]) -> Text:

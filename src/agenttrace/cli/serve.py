@@ -82,15 +82,16 @@ def _run(settings: Settings, *, role: str, as_json: bool) -> None:
         output.say("Stopped. Jobs that were running are finished, or stay queued for another worker.")
 
 
-def announce(ready: ServerReady, *, as_json: bool) -> None:
-    """Print the address of the console, and what is missing."""
+def announce(ready: ServerReady, *, as_json: bool, brief: bool = False) -> None:
+    """Print the address of the console, and what is missing; with ``brief`` no variables of applications."""
     if as_json:
         problem = ready.problem if ready.used else None
         fields = {"url": ready.url, "worker": ready.worker, "missing": ready.missing, "problem": problem}
         output.print_json(fields, one_line=True)
         return
     if ready.url is not None:
-        output.say(f"The console is at {shown_link(ready)} (with triggers, chat, /api/v1, /metrics)", "bold")
+        also = "" if brief else " (with triggers, chat, /api/v1, /metrics)"
+        output.say(f"The console is at {shown_link(ready)}{also}", "bold")
     if ready.link is not None and not output.stdout().is_terminal:
         output.say("To log in with a browser: agenttrace open")
     if ready.open_to_all:
@@ -105,15 +106,22 @@ def announce(ready: ServerReady, *, as_json: bool) -> None:
         output.complain(f"applications cannot run; recording continues: {ready.problem}", "")
     if ready.worker:
         output.say("Running jobs. Ctrl-C drains and stops.", "bold")
-    can = f"{figures.counted(ready.ready_apps, 'application')} can be called" if ready.ready_apps else ""
-    if not ready.used:
-        output.note(ready.problem or "")
-    elif ready.missing:
+    if ready.used and ready.missing and brief:
+        output.note(f"{_callable(ready)}; see: agenttrace apps")
+    elif ready.used and ready.missing:
         output.note(
-            f"{can or 'No application can be called yet'}; {_missing(ready.missing)}. Everything else works; "
+            f"{_callable(ready)}; {_missing(ready.missing)}. Everything else works; "
             "see agenttrace apps for the variables of each application.",
             "yellow",
         )
+    elif not ready.used and not brief:
+        output.note(ready.problem or "")
+
+
+def _callable(ready: ServerReady) -> str:
+    if not ready.ready_apps:
+        return "No application can be called yet"
+    return f"{figures.counted(ready.ready_apps, 'application')} can be called"
 
 
 def shown_link(ready: ServerReady) -> str:

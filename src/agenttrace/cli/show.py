@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,7 @@ from agenttrace.prices.costing import TOKEN_FIELDS
 from agenttrace.views import figures, money
 from agenttrace.views.agreement import sentence
 from agenttrace.views.annotations import annotation_fields
+from agenttrace.views.calls import call_line, call_text
 from agenttrace.views.plain import one_line, safe
 from agenttrace.views.sessions import bills_of, session_fields, title_of
 
@@ -46,6 +48,8 @@ _MARKS = {
 }
 _CONTENT_STYLES = {"prompt": "bold", "thinking": "italic dim", "error": "red", "arguments": "cyan", "result": "dim"}
 _PREVIEW = 160
+#: What stands before a text in a tree with all texts.
+_GUIDES = re.compile(r"[ │├└─]*(?:\w+: )?")
 
 
 def show(
@@ -77,10 +81,16 @@ def show(
         output.say()
     for line in Tree(spans, contents, full=full).lines():
         if full:
-            output.stdout().print(line, soft_wrap=True)
+            output.print_wrapped(output.stdout(), line, _margin(line.plain))
         else:
             output.put(line)
     _show_remarks(bill, spans)
+
+
+def _margin(line: str) -> int:
+    """Where the text of a line begins, behind the guides of the tree and the kind of text."""
+    found = _GUIDES.match(line)
+    return 0 if found is None else found.end()
 
 
 def _show_header(session: Session, bill: Bill, agreement: Agreement) -> None:
@@ -229,7 +239,7 @@ class Tree:
         if span.kind == "turn":
             text = str(span.attributes.get("prompt") or _first(contents, "prompt"))
         elif span.kind in ("tool", "span"):
-            text = _first(contents, "arguments")
+            text = call_line(_first(contents, "arguments"), _PREVIEW)
         else:
             text = _first(contents, "text")
         shown = one_line(text[: _PREVIEW * 4], _PREVIEW)
@@ -242,7 +252,8 @@ class Tree:
 
         for content in self._contents.get(span.span_id, ()):
             style = _CONTENT_STYLES.get(content.kind, "")
-            for index, row in enumerate(safe(content.text).splitlines() or [""]):
+            text = call_text(content.text) if content.kind == "arguments" else content.text
+            for index, row in enumerate(safe(text).splitlines() or [""]):
                 label = f"{content.kind:>9}: " if index == 0 else " " * 11
                 yield Text.assemble((guide, "dim"), (label, "dim"), (row, style))
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from agenttrace.cli import opening, output
@@ -21,6 +22,7 @@ from agenttrace.cli.sessions import find_one, short_id
 from agenttrace.cli.stopping import stop_event
 from agenttrace.record.lock import AlreadyRecordingError
 from agenttrace.views import figures
+from agenttrace.views.calls import call_line, is_begun
 from agenttrace.views.events import EventReader, RecordedEvent, event_fields
 from agenttrace.views.plain import one_line
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from agenttrace.config import Settings
+    from agenttrace.record.formats.contract import Content
     from agenttrace.store.store import Store
 
 EPILOG = """
@@ -117,11 +120,45 @@ def event_line(event: RecordedEvent) -> Text:
     for index, content in enumerate(said.contents):
         mark, style = _MARKS.get(content.kind, ("·", ""))
         label = _LABELS.get(content.kind) or event.tools.get(content.call or "") or content.kind
-        text = one_line(content.text[:_LINE_CHARACTERS])
+        text = _line_of(content)
         line.append(f"{'  ' if index else ''}{mark} ", style=style or "green")
         line.append(f"{one_line(label, 24)}  ", style="bold")
         line.append(text, style=style)
     return line
+
+
+def _line_of(content: Content) -> str:
+    if content.kind == "arguments":
+        return call_line(content.text, _LINE_CHARACTERS)
+    return one_line(content.text[:_LINE_CHARACTERS])
+
+
+class StreamedCalls:
+    """Joins arguments that an agent writes in pieces, so that a call is shown once, and whole."""
+
+    #: An agent that dies in the middle of a call leaves its beginning behind.
+    _MOST = 1_000
+
+    def __init__(self) -> None:
+        self._begun: dict[int, tuple[Content, str]] = {}
+
+    def joined(self, event: RecordedEvent) -> RecordedEvent | None:
+        """The event with whole arguments; ``None`` while the rest of them is to come and it says nothing else."""
+        said = event.said
+        contents: list[Content] = []
+        session, tools = event.session.id, event.tools
+        for content in said.contents:
+            begun = self._begun.pop(session, None) if content.kind == "arguments_part" else None
+            if begun is not None:
+                content, tool = msgspec.structs.replace(begun[0], text=begun[0].text + content.text), begun[1]
+                tools = {**tools, content.call or "": tool}
+            if content.kind == "arguments" and is_begun(content.text) and len(self._begun) < self._MOST:
+                self._begun[session] = content, tools.get(content.call or "", "")
+            else:
+                contents.append(content)
+        if said.contents and not contents:
+            return None
+        return event._replace(said=said._replace(contents=contents), tools=tools)
 
 
 class Printer:
@@ -130,6 +167,7 @@ class Printer:
     def __init__(self, *, as_json: bool, everything: bool) -> None:
         self._as_json = as_json
         self._everything = everything
+        self._calls = StreamedCalls()
 
     def looked_at(self, count: int) -> int:
         """How many events are read to show ``count`` of them."""
@@ -137,15 +175,22 @@ class Printer:
 
     def backlog(self, events: Iterable[RecordedEvent], count: int) -> None:
         """Print the latest of these events that are shown at all."""
-        wanted = [event for event in events if self._wanted(event)]
+        wanted = [event for each in events if (event := self._joined(each)) is not None and self._wanted(event)]
         for event in wanted[len(wanted) - min(count, len(wanted)) :]:
-            self.show(event)
+            self._print(event)
+
+    def _joined(self, event: RecordedEvent) -> RecordedEvent | None:
+        return event if self._as_json else self._calls.joined(event)
 
     def _wanted(self, event: RecordedEvent) -> bool:
         return self._everything or bool(event.said.contents)
 
     def show(self, event: RecordedEvent) -> None:
-        """Print one event."""
+        """Print one event; arguments in pieces with the last of them."""
+        if (joined := self._joined(event)) is not None:
+            self._print(joined)
+
+    def _print(self, event: RecordedEvent) -> None:
         if self._as_json:
             output.print_json(event_fields(event), one_line=True)
         elif self._wanted(event):

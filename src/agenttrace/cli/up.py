@@ -36,9 +36,10 @@ EPILOG = """
   agenttrace up                 record, serve the console, run jobs; Ctrl-C stops it
   agenttrace up --port 9000     another port
   agenttrace up --no-browser    print the link and do not open it
+  agenttrace                    the live view of what is recorded, in another terminal
   agenttrace demo               the same with demo data
 
-Without the DASHSCOPE_* variables everything works except calls to applications; agenttrace apps shows what is missing.
+LLM applications of your own are called if they are configured; agenttrace apps shows which variables they need.
 """
 
 _HEAD_BYTES = 65_536
@@ -100,7 +101,7 @@ def run_half(settings: Settings, *, until: Stop, as_json: bool, browser: bool = 
         from agenttrace.serve.process import ServerReady, run_process
 
         def on_ready(ready: ServerReady) -> None:
-            announce(ready, as_json=as_json)
+            announce(ready, as_json=as_json, brief=True)
             if browser and not as_json and ready.link is not None and can_open():
                 open_link(settings.home, ready.link)
 
@@ -193,10 +194,9 @@ def _next_steps(something: bool) -> None:
     if something:
         output.say("Everything is recorded. See it in the browser (link above), or in another terminal:", "bold")
         for command, meaning in (
+            ("", "live view: sessions, what they do, usage, search"),
             ("open", "print the link to the console again"),
-            ("sessions", "list sessions"),
             ("usage", "tokens and cost by day"),
-            ("tail", "follow events live"),
             ("search TEXT", "search prompts, answers and tool calls"),
             ("rules", "what to start when an agent waits, ends, fails"),
             ("service install", "keep recording without this terminal"),

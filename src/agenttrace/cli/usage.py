@@ -108,7 +108,7 @@ def _show(report: UsageReport, outcomes: OutcomeReport | None) -> None:
         Column(report.by, lambda row: row.name, least=14),
         Column("requests", lambda row: figures.count(row.bill.requests), right=True, optional=3),
         Column("input", _number("input_tokens"), right=True),
-        Column("cache read", _number("cache_read_tokens"), right=True),
+        Column("cache read", _number("cache_read_tokens"), right=True, optional=6 if outcomes else 0),
         Column("cache write", _number("cache_write_tokens"), right=True, optional=1),
         Column("output", _number("output_tokens"), right=True),
         Column("reasoning", _number("reasoning_tokens"), right=True, optional=2),

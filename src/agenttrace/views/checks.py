@@ -216,9 +216,9 @@ def agents(settings: Settings, listing: Listing) -> Iterator[Finding]:
         if files:
             parts.append(f"{agent.title}: {figures.counted(len(files), 'log')}, {size}{place}")
         else:
-            absent.append(agent.title + place)
+            absent.append(agent.title)
     if listing.files:
-        none = [f"no logs of {', '.join(absent)}"] if absent else []
+        none = [f"no logs of {', '.join(sorted(absent, key=str.casefold))}"] if absent else []
         yield Finding("agents", "ok", "; ".join(parts + none))
     else:
         fix = "Use an agent, add record.paths to the settings, or try: agenttrace demo"
@@ -236,10 +236,10 @@ def agents(settings: Settings, listing: Listing) -> Iterator[Finding]:
 
 
 def _homes(settings: Settings) -> dict[str, str]:
-    """Where each agent's logs are looked for, by its name."""
+    """The directories of each agent that are there, by its name."""
     found: dict[str, list[str]] = {}
     for root in places.roots(settings):
-        if root.agent is not None:
+        if root.agent is not None and root.path.exists():
             found.setdefault(root.agent.name, []).append(_short(root.path))
     return {name: f" ({', '.join(paths)})" for name, paths in found.items()}
 
