@@ -123,7 +123,10 @@ def test_conversation(reader: Visit, record_property: Callable[[str, object], No
 
 
 def test_waterfall(reader: Visit, record_property: Callable[[str, object], None]) -> None:
-    """The waterfall has every row, zooms by key and by its ends, and folding a turn takes its rows away."""
+    """The waterfall has every row, follows them, zooms by key and by its ends, and folding a turn takes its rows away.
+
+    A group of the aggregated view, which such a session has, leaves the spans behind it.
+    """
     page = reader.enter(fresh=True)
     page.add_init_script(f"({LONG_TASKS})()")
     page.goto(f"/sessions/{KEY}?view=waterfall")
@@ -133,6 +136,9 @@ def test_waterfall(reader: Visit, record_property: Callable[[str, object], None]
     grid.evaluate("(grid) => { grid.scrollTop = grid.scrollHeight }")
     expect(grid.locator(f"[aria-rowindex='{SPANS + 1}']")).to_be_visible()
     start, end = (page.get_by_role("slider", name=f"{which} of the time range") for which in ("Start", "End"))
+    expect(start).to_have_attribute("aria-valuenow", "100")
+    page.keyboard.press("0")
+    expect(start).to_have_attribute("aria-valuenow", "0")
     for _ in range(5):
         page.keyboard.press("+")
     expect(page).to_have_url(re.compile(r"from=\d+"))
@@ -146,7 +152,19 @@ def test_waterfall(reader: Visit, record_property: Callable[[str, object], None]
     page.keyboard.press("e")
     expect(page.locator("[role=row][data-current]")).to_contain_text("grep")
     expect(page.locator("[role=row][data-current]")).to_be_in_viewport()
+    # The failed call took half a second: so much, and half of it on both sides.
+    within = re.search(r"from=(\d+)&to=(\d+)", page.url)
+    assert within is not None
+    assert 900 <= int(within[2]) - int(within[1]) <= 1100
+    page.keyboard.press("p")
+    expect(page).not_to_have_url(re.compile("from=|pin="))
     grid.evaluate("(grid) => { grid.scrollTop = 0 }")
+    expect(start).to_have_attribute("aria-valuenow", "0")
+    groups = page.get_by_role("tree", name="Spans grouped by the path of their names")
+    groups.get_by_role("treeitem", name=re.compile(f"^grep, {TURNS * STEPS * TOOLS} spans")).click()
+    expect(grid).to_have_attribute("aria-rowcount", str(SPANS + 1))
+    page.get_by_role("button", name="All spans").click()
+    expect(page).not_to_have_url(re.compile("path="))
     grid.get_by_role("row", name=re.compile("Prompt 0")).get_by_role("button", name="Collapse").click()
     expect(grid).to_have_attribute("aria-rowcount", str(SPANS + 1 - STEPS * (1 + TOOLS)))
     assert nodes(page) < 2_000

@@ -1,23 +1,26 @@
 /** Which view, which spans, and the search in the session. */
 import { useMemo } from "react";
 
-import { Button, IconButton, SearchInput, Segmented, Select, visible } from "../../parts";
+import { SearchInput, Segmented, Select, visible } from "../../parts";
 import { useText } from "../../text";
 import type { Spans } from "./data/use-spans";
 import type { View, ViewName } from "./data/use-view";
 import { toolCounts } from "./model/rows";
 import { text } from "./text";
+import { Toggle } from "./toggle";
 import styles from "./toolbar.module.css";
+import type { Window } from "./waterfall/use-scale";
+import { WaterfallControls } from "./waterfall/waterfall-controls";
 
 export const SEARCH = "session-search";
 
 interface ToolbarProps {
   view: View;
   spans: Spans;
-  onZoom: (factor: number | null) => void;
+  time: Window;
 }
 
-export function Toolbar({ view, spans, onZoom }: ToolbarProps) {
+export function Toolbar({ view, spans, time }: ToolbarProps) {
   const t = useText(text);
   return (
     <div className={styles.toolbar} role="group" aria-label={t.filters}>
@@ -40,30 +43,11 @@ export function Toolbar({ view, spans, onZoom }: ToolbarProps) {
       {view.name === "conversation" && (
         <Toggle on={view.hideThinking} label={t.hideThinking} onChange={(on) => view.change({ nothinking: on })} />
       )}
-      {view.name === "waterfall" && (
-        <>
-          <Toggle on={!view.realTime} label={t.cutPauses} onChange={(on) => view.change({ realtime: !on })} />
-          <span className={styles.zoom}>
-            <IconButton icon="minus" label={`${t.zoomOut} (-)`} onClick={() => onZoom(2)} />
-            <IconButton icon="plus" label={`${t.zoomIn} (+)`} onClick={() => onZoom(0.5)} />
-            <Button small tone="quiet" disabled={!view.zoom} onClick={() => onZoom(null)}>
-              {t.zoomAll}
-            </Button>
-          </span>
-        </>
-      )}
+      {view.name === "waterfall" && <WaterfallControls view={view} spans={spans} time={time} />}
       <div className={styles.search}>
         <SearchInput id={SEARCH} label={t.search} value={view.search} onChange={(q) => view.change({ q })} />
       </div>
     </div>
-  );
-}
-
-function Toggle({ on, label, onChange }: { on: boolean; label: string; onChange: (on: boolean) => void }) {
-  return (
-    <button type="button" className={styles.toggle} aria-pressed={on} onClick={() => onChange(!on)}>
-      {label}
-    </button>
   );
 }
 

@@ -5,34 +5,45 @@ import type { View } from "./data/use-view";
 import type { Landmark } from "./model/rows";
 import { text } from "./text";
 import { SEARCH } from "./toolbar";
+import { waterfallText } from "./waterfall/text";
 import type { Window } from "./waterfall/use-scale";
 
 export interface Moves {
   /** To the next or the previous row. */
   step(by: 1 | -1): void;
-  seek(what: Landmark, direction: 1 | -1): void;
+  /** To the next or the previous span of a kind; returns its row, -1 if there is none. */
+  seek(what: Landmark, direction: 1 | -1): number;
   open(): void;
   close(): void;
 }
 
-/** The margin on both sides of a span that is zoomed to, as a share of its length. */
+/** The margin on both sides of a span that is zoomed to, as a share of its length; of an error more, and that much in milliseconds. */
 const AROUND = 0.1;
+const AROUND_ERROR = 0.5;
+const LEAST_AROUND_ERROR = 100;
 
-/** `current`: beginning and end of the span that keys act on. */
-export function useKeys(moves: Moves, view: View, time: Window, current: readonly [number, number] | null): void {
+/** `current`: the row that keys act on; `timeOf`: beginning and end of a row. */
+export function useKeys(moves: Moves, view: View, time: Window, current: number, timeOf: (row: number) => readonly [number, number]): void {
   const t = useText(text).keys;
+  const { pinKey } = useText(waterfallText);
   const waterfall = view.name === "waterfall";
-  const zoomTo = () => {
-    if (!current) return;
-    const around = Math.max((current[1] - current[0]) * AROUND, 1);
-    time.set([current[0] - around, current[1] + around]);
+  const zoomTo = (row: number, share: number, least: number) => {
+    if (row < 0) return;
+    const [from, to] = timeOf(row);
+    const around = Math.max((to - from) * share, least);
+    time.set([from - around, to + around]);
+  };
+  const seekError = (direction: 1 | -1) => {
+    const row = moves.seek("error", direction);
+    if (waterfall) zoomTo(row, AROUND_ERROR, LEAST_AROUND_ERROR);
   };
   const zooming = [
     { keys: "+", does: t.zoomIn, run: () => time.zoom(0.5) },
     { keys: "=", does: t.zoomIn, run: () => time.zoom(0.5), hidden: true },
     { keys: "-", does: t.zoomOut, run: () => time.zoom(2) },
     { keys: "0", does: t.zoomAll, run: () => time.zoom(null) },
-    { keys: "z", does: t.zoomTo, run: zoomTo },
+    { keys: "z", does: t.zoomTo, run: () => zoomTo(current, AROUND, 1) },
+    { keys: "p", does: pinKey, run: () => time.pin(!view.pinned) },
     { keys: "h", does: t.left, run: () => time.pan(-0.25) },
     { keys: "l", does: t.right, run: () => time.pan(0.25) },
   ];
@@ -43,12 +54,12 @@ export function useKeys(moves: Moves, view: View, time: Window, current: readonl
     { keys: "ArrowUp", does: t.previous, run: () => moves.step(-1), hidden: true },
     { keys: "Enter", does: t.open, run: moves.open },
     { keys: "Escape", does: t.close, run: moves.close },
-    { keys: "e", does: t.nextError, run: () => moves.seek("error", 1) },
-    { keys: "E", does: t.previousError, run: () => moves.seek("error", -1) },
-    { keys: "t", does: t.nextTool, run: () => moves.seek("tool", 1) },
-    { keys: "T", does: t.previousTool, run: () => moves.seek("tool", -1) },
-    { keys: "]", does: t.nextTurn, run: () => moves.seek("turn", 1) },
-    { keys: "[", does: t.previousTurn, run: () => moves.seek("turn", -1) },
+    { keys: "e", does: t.nextError, run: () => seekError(1) },
+    { keys: "E", does: t.previousError, run: () => seekError(-1) },
+    { keys: "t", does: t.nextTool, run: () => void moves.seek("tool", 1) },
+    { keys: "T", does: t.previousTool, run: () => void moves.seek("tool", -1) },
+    { keys: "]", does: t.nextTurn, run: () => void moves.seek("turn", 1) },
+    { keys: "[", does: t.previousTurn, run: () => void moves.seek("turn", -1) },
     { keys: "c", does: t.conversation, run: () => view.change({ view: null }) },
     { keys: "w", does: t.waterfall, run: () => view.change({ view: "waterfall" }) },
     { keys: "r", does: t.requests, run: () => view.change({ view: "requests" }) },

@@ -63,7 +63,10 @@ export function usePlace(spans: Spans, view: View, live: boolean, received: bool
     }),
     [spans.key, view.hideThinking, live, received, isOpen, open, change],
   );
-  const goToRow = (row: number) => row >= 0 && goTo(table.ids[row] ?? "");
+  const goToRow = (row: number) => {
+    if (row >= 0) goTo(table.ids[row] ?? "");
+    return row;
+  };
   return {
     rows,
     current,
@@ -73,7 +76,7 @@ export function usePlace(spans: Spans, view: View, live: boolean, received: bool
     tools,
     setCurrent: (row) => setHere((before) => ({ ...before, id: table.ids[row] ?? null })),
     moves: {
-      step: (by) => goToRow(rows[Math.min(Math.max(current + by, 0), rows.length - 1)] ?? -1),
+      step: (by) => void goToRow(rows[Math.min(Math.max(current + by, 0), rows.length - 1)] ?? -1),
       seek: (what: Landmark, direction) => goToRow(landmark(table, table.rowOf(here.id), what, direction)),
       open: () => here.id !== null && change({ span: here.id }, { push: true }),
       close: () => change({ span: null }),

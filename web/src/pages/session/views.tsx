@@ -53,12 +53,11 @@ export function Views({ spans, live, received, changed }: ViewsProps) {
   const place = usePlace(spans, view, live, received);
   const now = useMoment(spans, live, view.name === "waterfall");
   const time = useScale(spans, view, now);
-  const row = spans.table.rowOf(place.currentId);
-  useKeys(place.moves, view, time, row < 0 ? null : [spans.table.start[row] ?? 0, spans.table.endOf(row, now)]);
+  useKeys(place.moves, view, time, spans.table.rowOf(place.currentId), (row) => [spans.table.start[row] ?? 0, spans.table.endOf(row, now)]);
   const shared = { spans, rows: place.rows, current: place.current, jump: place.jump, onCurrent: place.setCurrent };
   return (
     <SessionContext value={place.tools}>
-      <Toolbar view={view} spans={spans} onZoom={(factor) => time.zoom(factor)} />
+      <Toolbar view={view} spans={spans} time={time} />
       {view.search !== "" && (
         <Hits
           session={spans.key}
@@ -77,7 +76,7 @@ export function Views({ spans, live, received, changed }: ViewsProps) {
         ) : place.rows.length === 0 ? (
           <NoMatch view={view} />
         ) : view.name === "waterfall" ? (
-          <Waterfall {...shared} cache={labels} window={time} now={now} chosen={view.span} />
+          <Waterfall {...shared} cache={labels} window={time} now={now} view={view} onGo={place.goTo} />
         ) : (
           <Conversation {...shared} cache={bodies} live={live} />
         )}
@@ -100,7 +99,7 @@ function NoMatch({ view }: { view: View }) {
   return (
     <div className={styles.none}>
       <Empty icon="filter" title={t.noMatch}>
-        <Button onClick={() => view.change({ errors: false, tool: null })}>{t.clearFilters}</Button>
+        <Button onClick={() => view.change({ errors: false, tool: null, path: null })}>{t.clearFilters}</Button>
       </Empty>
     </div>
   );

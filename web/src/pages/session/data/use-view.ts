@@ -17,8 +17,12 @@ export interface View {
   hideThinking: boolean;
   /** Pauses are drawn as long as they were. */
   realTime: boolean;
-  /** The window of time, in milliseconds since 1970; null for the whole session. */
+  /** The window of time, in milliseconds since 1970; null for that of the rows in view, or pinned for the whole session. */
   zoom: readonly [number, number] | null;
+  /** The window stays as it is, whatever rows are in view. */
+  pinned: boolean;
+  /** Whether spans are also shown aggregated; null: depends on how many there are. */
+  flame: boolean | null;
   search: string;
   change(changes: Params, how?: How): void;
 }
@@ -27,13 +31,16 @@ export function useView(): View {
   const params = useParams();
   return useMemo(() => {
     const [from, to] = [params.number("from"), params.number("to")];
+    const name = VIEWS.find((name) => name === params.text("view")) ?? "conversation";
     return {
-      name: VIEWS.find((name) => name === params.text("view")) ?? "conversation",
+      name,
       span: params.text("span") || null,
-      filter: { errors: params.flag("errors"), tool: params.text("tool") },
+      filter: { errors: params.flag("errors"), tool: params.text("tool"), path: name === "waterfall" ? params.list("path") : [] },
       hideThinking: params.flag("nothinking"),
       realTime: params.flag("realtime"),
       zoom: from !== null && to !== null && to > from ? [from, to] : null,
+      pinned: params.flag("pin"),
+      flame: params.text("flame") === "" ? null : params.text("flame") !== "off",
       search: params.text("q"),
       change: params.change,
     };

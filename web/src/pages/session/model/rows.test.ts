@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { indexOf, landmark, shownRows, toolCounts } from "./rows";
+import { extentInView, indexOf, landmark, shownRows, toolCounts } from "./rows";
 import { SpanTable } from "./span-table";
 import { session, timeline } from "./timelines";
 
@@ -67,6 +67,25 @@ describe("rows", () => {
     expect(go("c2", "turn", 1)).toBe("t2");
     expect(go("c2", "turn", -1)).toBe("t1");
     expect(go(null, "turn", -1)).toBe("t2");
+  });
+
+  it("in view have the time of what is seen of them: of what goes on below, the beginning", () => {
+    const spans = new SpanTable();
+    spans.merge(
+      timeline([
+        { id: "t1", start: 0, end: 1000 },
+        { id: "s1", parent: "t1", kind: "step", start: 10, end: 40 },
+        { id: "c1", parent: "s1", kind: "tool", start: 20, end: 30 },
+        { id: "s2", parent: "t1", kind: "step", start: 500, end: 900 },
+      ]),
+    );
+    const all = shownRows(spans, ALL, () => false);
+    expect(extentInView(spans, all, 0, 3, 0)).toEqual([0, 1000]);
+    expect(extentInView(spans, all, 0, 2, 0)).toEqual([0, 40]);
+    expect(extentInView(spans, all, 0, 1, 0)).toEqual([0, 10]);
+    expect(extentInView(spans, all, 3, 3, 0)).toEqual([500, 900]);
+    expect(extentInView(spans, shownRows(spans, ALL, () => true), 0, 0, 0)).toEqual([0, 1000]);
+    expect(extentInView(spans, all, 0, -1, 0)).toBeNull();
   });
 
   it("count the calls of each tool", () => {

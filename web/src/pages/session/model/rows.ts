@@ -1,4 +1,5 @@
 /** Which spans are shown, in reading order, and how one gets from one to another. */
+import { pathRows } from "./flame";
 import type { SpanTable } from "./span-table";
 
 export interface Filter {
@@ -6,10 +7,12 @@ export interface Filter {
   errors: boolean;
   /** Only calls of this tool; "" for all. */
   tool: string;
+  /** Only what is in the spans of this path of names. */
+  path?: readonly string[];
 }
 
 export function filters(filter: Filter): boolean {
-  return filter.errors || filter.tool !== "";
+  return filter.errors || filter.tool !== "" || (filter.path?.length ?? 0) > 0;
 }
 
 function fits(table: SpanTable, row: number, filter: Filter): boolean {
@@ -38,9 +41,10 @@ function openRows(table: SpanTable, closed: (row: number) => boolean): Int32Arra
 function filteredRows(table: SpanTable, filter: Filter): Int32Array {
   const { order } = table;
   const kept = new Uint8Array(table.length);
+  const within = filter.path && filter.path.length > 0 ? pathRows(table, filter.path) : null;
   for (let at = 0; at < order.length; at += 1) {
     const row = order.rows[at] ?? 0;
-    if (!fits(table, row, filter)) continue;
+    if (!fits(table, row, filter) || within?.[row] === 0) continue;
     kept[row] = 1;
     for (const up of order.ancestors(row)) {
       if (kept[up]) break;
@@ -99,6 +103,27 @@ export function indexOf(table: SpanTable, rows: Int32Array, row: number): number
     if (found >= 0) return found;
   }
   return -1;
+}
+
+/**
+ * The time of the rows from one index to another. What goes on below them counts with its beginning only: a turn of
+ * hours whose first calls are in view must not make these a pixel wide.
+ */
+export function extentInView(table: SpanTable, rows: Int32Array, first: number, last: number, now: number): [number, number] | null {
+  const { position, last: after } = table.order;
+  let from = Number.POSITIVE_INFINITY;
+  let to = Number.NEGATIVE_INFINITY;
+  for (let index = Math.max(first, 0); index <= last && index < rows.length; index += 1) {
+    const row = rows[index] ?? 0;
+    const start = table.start[row] ?? 0;
+    const following = rows[index + 1];
+    const folded = following === undefined || (position[following] ?? 0) >= (after[row] ?? 0);
+    const below = rows[last + 1];
+    const ends = folded || below === undefined || (position[below] ?? 0) >= (after[row] ?? 0);
+    from = Math.min(from, start);
+    to = Math.max(to, ends ? table.endOf(row, now) : start);
+  }
+  return Number.isFinite(from) ? [from, Math.max(to, from + 1)] : null;
 }
 
 /** The first and the last time of a session; at least a part of a second. */

@@ -26,7 +26,15 @@ interface Drag {
 const CLICK = 0.004;
 const HEIGHT = 56;
 
-export function Minimap({ spans, window: view, now }: { spans: Spans; window: Window; now: number }) {
+interface MinimapProps {
+  spans: Spans;
+  window: Window;
+  now: number;
+  /** A window was drawn or moved. */
+  onFinish: () => void;
+}
+
+export function Minimap({ spans, window: view, now, onFinish }: MinimapProps) {
   const t = useText(text);
   const place = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -60,6 +68,7 @@ export function Minimap({ spans, window: view, now }: { spans: Spans; window: Wi
     if (began.part !== "new" || high - low > CLICK) set(low, high);
   };
   const finish = () => {
+    if (drag.current) onFinish();
     drag.current = null;
   };
   return (

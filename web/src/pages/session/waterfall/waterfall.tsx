@@ -6,10 +6,13 @@ import { useCallback, useEffect, useMemo, useRef } from "react";
 import { useText } from "../../../text";
 import type { TextCache } from "../data/text-cache";
 import type { Spans } from "../data/use-spans";
+import type { View } from "../data/use-view";
 import { TextsContext, useWanted } from "../data/use-texts";
 import { useSessionTools } from "../session-context";
+import { extentInView } from "../model/rows";
 import { text } from "../text";
 import { Axis, Grid } from "./axis";
+import { Flame, isAggregated } from "./flame";
 import { Minimap } from "./minimap";
 import { TreeRow } from "./tree-row";
 import { usePan } from "./use-pan";
@@ -26,14 +29,15 @@ interface WaterfallProps {
   current: number;
   jump: number;
   onCurrent: (row: number) => void;
-  /** The span whose details are open. */
-  chosen: string | null;
+  view: View;
+  /** Goes to a span. */
+  onGo: (id: string) => void;
 }
 
 const ROW = 24;
 const HEAD = 27;
 
-export function Waterfall({ spans, rows, cache, window: view, now, current, jump, onCurrent, chosen }: WaterfallProps) {
+export function Waterfall({ spans, rows, cache, window: time, now, current, jump, onCurrent, view, onGo }: WaterfallProps) {
   const t = useText(text);
   const tools = useSessionTools();
   const { table } = spans;
@@ -54,11 +58,31 @@ export function Waterfall({ spans, rows, cache, window: view, now, current, jump
   const seen = virtual.getVirtualItems();
   const wanted = useMemo(() => seen.map((item) => table.ids[rows[item.index] ?? 0] ?? ""), [seen, rows, table]);
   useWanted(cache, wanted);
-  usePan(scroller, timeHead, view);
+  usePan(scroller, timeHead, time);
+  const { startIndex = 0, endIndex = -1 } = virtual.range ?? {};
+  // What is under the heading or cut at the end is hardly in view.
+  const inView = useMemo(() => extentInView(table, rows, startIndex, endIndex, now), [table, rows, startIndex, endIndex, now]);
+  /** Scrolls to what is in the window, if nothing of it is in view. */
+  const reveal = (range: readonly [number, number] | null) => {
+    if (!range || (range[1] >= time.from && range[0] <= time.to)) return;
+    const first = rows.findIndex((row) => (table.start[row] ?? 0) >= time.from);
+    const at = first >= 0 && (table.start[rows[first] ?? 0] ?? 0) <= time.to ? first : first < 0 ? rows.length - 1 : Math.max(first - 1, 0);
+    virtual.scrollToIndex(at, { align: "start" });
+  };
+  const before = useRef<readonly [number, number] | null>(null);
+  useEffect(() => {
+    // Only rows that come into view move the window; a list that is made anew must not, nor the window itself.
+    if (!inView || (before.current?.[0] === inView[0] && before.current[1] === inView[1])) return;
+    // A link to a window shows the rows of that window.
+    if (before.current || time.follows) time.follow(inView);
+    else if (jump === 0) reveal(inView);
+    before.current = inView;
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [inView]);
   useEffect(() => {
     if (current < 0 || jump === 0) return;
     virtual.scrollToIndex(current, { align: "auto" });
-    view.reach(table.start[rows[current] ?? 0] ?? 0, table.endOf(rows[current] ?? 0, now));
+    time.reach(table.start[rows[current] ?? 0] ?? 0, table.endOf(rows[current] ?? 0, now));
     requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-index="${current}"]`)?.focus({ preventScroll: true }));
     // Only a jump scrolls the list; new rows must not.
     // oxlint-disable-next-line react/exhaustive-deps
@@ -76,7 +100,8 @@ export function Waterfall({ spans, rows, cache, window: view, now, current, jump
   return (
     <TextsContext value={cache}>
       <div className={styles.waterfall}>
-        <Minimap spans={spans} window={view} now={now} />
+        {isAggregated(view, spans) && <Flame spans={spans} view={view} now={now} onGo={onGo} />}
+        <Minimap spans={spans} window={time} now={now} onFinish={() => reveal(inView)} />
         <div ref={scroller} className={styles.scroller} role="treegrid" aria-label={t.waterfallLabel} aria-rowcount={rows.length + 1}>
           <div role="row" aria-rowindex={1} className={styles.head}>
             <div role="columnheader">{columns.name}</div>
@@ -91,12 +116,12 @@ export function Waterfall({ spans, rows, cache, window: view, now, current, jump
             </div>
             <div role="columnheader" ref={timeHead} className={styles.timeHead}>
               <span className="unseen">{columns.time}</span>
-              <Axis window={view} width={width} />
+              <Axis window={time} width={width} />
             </div>
           </div>
           <div role="rowgroup" className={styles.rows} style={{ height: virtual.getTotalSize() }}>
             <div className={styles.ground} role="presentation">
-              <Grid window={view} width={width} />
+              <Grid window={time} width={width} />
             </div>
             {seen.map((item) => {
               const row = rows[item.index] ?? 0;
@@ -108,7 +133,7 @@ export function Waterfall({ spans, rows, cache, window: view, now, current, jump
                   aria-rowindex={item.index + 2}
                   aria-level={(table.order.depth[row] ?? 0) + 1}
                   aria-expanded={table.order.opens(row) ? isOpen(row) : undefined}
-                  aria-selected={table.ids[row] === chosen}
+                  aria-selected={table.ids[row] === view.span}
                   tabIndex={item.index === Math.max(current, 0) ? 0 : -1}
                   data-current={item.index === current || undefined}
                   className={styles.row}
@@ -119,7 +144,7 @@ export function Waterfall({ spans, rows, cache, window: view, now, current, jump
                   }}
                   onKeyDown={(event) => onKeyDown(event, row)}
                 >
-                  <TreeRow spans={spans} row={row} window={view} now={now} open={isOpen(row)} onToggle={onToggle} />
+                  <TreeRow spans={spans} row={row} window={time} now={now} open={isOpen(row)} onToggle={onToggle} />
                 </div>
               );
             })}
