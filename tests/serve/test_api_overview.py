@@ -76,7 +76,7 @@ def test_usage_adds_up(logs: Logs) -> None:
             *((day["bill"], [part["bill"] for part in day["parts"]]) for day in found["days"]),
         ):
             assert sums([whole]) == sums(parts)
-        assert found["today"] == found["days"][-1]["bill"]
+        assert found["today"] == found["days"][-1]["bill"] == found["figures"]["periods"][0]["bill"]
         usage = await client.json("/usage", since=found["days"][0]["day"], by="month")
         assert found["month"] == usage["total"]
         assert found["month"]["unpriced_models"] == usage["total"]["unpriced_models"]
@@ -124,7 +124,7 @@ def test_what_runs_now(logs: Logs) -> None:
 
 
 def test_recording_is_as_the_command_line_says(logs: Logs) -> None:
-    """Files, bytes, lines, tiers and quarantine are those of ``agenttrace status``; tiers have all and their rates."""
+    """Files, bytes, lines, tiers and quarantine are those of ``agenttrace status``; the overview has no files."""
     logs.use_samples()
     logs.append("good", "turn.begin", prompt="hello")
     with (logs.directory / "good.jsonl").open("ab") as stream:
@@ -133,7 +133,10 @@ def test_recording_is_as_the_command_line_says(logs: Logs) -> None:
     (logs.directory / "fresh.jsonl").write_bytes(b"x" * 17)
 
     async def body(client: Client) -> Any:  # noqa: ANN401 - JSON
-        return (await client.json("/overview"))["recording"]
+        overview = (await client.json("/overview"))["recording"]
+        state = (await client.json("/files"))["recording"]
+        assert overview == {name: state[name] for name in overview}
+        return state
 
     state = ask(logs.settings, body)
     with open_store(logs.settings) as store:
@@ -157,7 +160,8 @@ def test_before_anything_was_recorded(logs: Logs) -> None:
         assert found["working"] == found["waiting"] == found["failed"] == []
         assert found["month"]["requests"] == 0
         assert len(found["days"]) == 30
-        assert found["recording"]["file_count"] == 0
+        assert found["recording"]["lines"]["lines"] == 0
+        assert found["attention"] == []
         assert found["run"] | {"available": False, "reason": "The run half is away."} == found["run"]
         assert found["exports"]["destinations"] == []
 

@@ -67,6 +67,19 @@ class Bill:
             known = self._numerators.get(price.currency, 0)
             self._numerators[price.currency] = known + cost_numerator(price, usage)
 
+    def include(self, other: Bill) -> None:
+        """Add everything of another bill, as if its rows had been added here."""
+        for name, tokens in other.tokens.items():
+            self.tokens[name] += tokens
+        self.requests += other.requests
+        self.estimated += other.estimated
+        self.copies += other.copies
+        self.unpriced_tokens += other.unpriced_tokens
+        self.unpriced_models |= other.unpriced_models
+        self.models |= other.models
+        for currency, numerator in other._numerators.items():
+            self._numerators[currency] = self._numerators.get(currency, 0) + numerator
+
     @property
     def costs(self) -> dict[str, int]:
         """Millionths by currency, converted where the settings know a rate."""

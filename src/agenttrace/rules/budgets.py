@@ -141,6 +141,16 @@ def day_after(period: Period, first: date) -> date:
     return first + timedelta(days=7 if period == "week" else 1)
 
 
+def burn_rate(spent: float, start: int, now: int) -> float:
+    """What is spent in an hour, over a period so far; its first hour counts whole."""
+    return spent / max((now - start) / HOUR, 1.0)
+
+
+def forecast(spent: float, start: int, end: int, now: int) -> float:
+    """What is spent at the end of a period, if it goes on at the rate so far."""
+    return spent + burn_rate(spent, start, now) * max(end - now, 0) / HOUR
+
+
 class _Filter(NamedTuple):
     """``where`` of a budget as the store takes it."""
 
@@ -212,18 +222,17 @@ class _Counter:
     def _projected(self, state: BudgetState, recent: Sequence[UsageRow]) -> BudgetState:
         if state.spent is None or state.end is None:
             return state
-        hours = max((self._now - state.start) / HOUR, 1.0)
-        left = max(state.end - self._now, 0) / HOUR
-        rate = state.spent / hours
+        rate = burn_rate(state.spent, state.start, self._now)
+        expected = forecast(state.spent, state.start, state.end, self._now)
         reached = None
-        if state.spent < state.limit <= state.spent + rate * left:
+        if state.spent < state.limit <= expected:
             reached = self._now + round((state.limit - state.spent) / rate * HOUR)
         lately = _spent(state.unit, self._cashier.bill(recent), self._settings.usage)
         return msgspec.structs.replace(
             state,
             rate=rate,
             recent_rate=None if lately.amount is None else lately.amount / RECENT_HOURS,
-            forecast=state.spent + rate * left,
+            forecast=expected,
             reached_at=reached,
         )
 
@@ -304,10 +313,10 @@ def _spent(unit: str, bill: Bill, usage: UsageSettings) -> _Spent:
     if len(amounts) == 1 and usage.currency in ("native", *amounts):
         ((currency, amount),) = amounts.items()
         return _Spent(amount, currency)
-    return _Spent(None, None, _not_comparable(sorted(amounts), usage))
+    return _Spent(None, None, not_comparable(sorted(amounts), usage))
 
 
-def _not_comparable(currencies: Sequence[str], usage: UsageSettings) -> str:
+def not_comparable(currencies: Sequence[str], usage: UsageSettings) -> str:
     """Why amounts cannot be added, with the setting that is missing."""
     listed = " and ".join(currencies)
     if not {*currencies} <= {"USD", "CNY"}:

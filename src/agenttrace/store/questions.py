@@ -253,6 +253,23 @@ class TimedUsage(NamedTuple):
     row: UsageRow
 
 
+class TimeQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Responses from one moment to before another, by steps of time; all in microseconds."""
+
+    since: int
+    before: int
+    #: Steps begin at multiples of this since the epoch.
+    step: int
+
+
+class ResponseCount(NamedTuple):
+    """How many responses came in a step of time."""
+
+    #: When the step begins.
+    at: int
+    responses: int
+
+
 class ProviderWindow(msgspec.Struct, frozen=True, kw_only=True):
     """A window of a provider's limit, as it was at a moment; times are microseconds."""
 

@@ -26,6 +26,7 @@ from agenttrace.store.questions import (
     FileSource,
     ProviderWindow,
     RecentQuery,
+    ResponseCount,
     SearchQuery,
     SessionFilter,
     SessionName,
@@ -37,6 +38,7 @@ from agenttrace.store.questions import (
     SpanView,
     StoredOutcomes,
     TimedUsage,
+    TimeQuery,
     UsageQuery,
     UsageRow,
 )
@@ -156,6 +158,12 @@ class Store(Protocol):
 
     def recent_usage(self, query: RecentQuery) -> list[TimedUsage]:
         """The responses from a moment on, in their order, each in the session that owns it."""
+
+    def usage_over_time(self, query: TimeQuery) -> list[TimedUsage]:
+        """Tokens of a span of time, by step, model and what its price depends on, in the order of the steps."""
+
+    def responses_over_time(self, query: TimeQuery) -> list[ResponseCount]:
+        """How many responses came in each step of a span of time that has any, in their order."""
 
     def provider_windows(self) -> list[ProviderWindow]:
         """Of each window of a provider's limit the latest report in a log, expired or not."""

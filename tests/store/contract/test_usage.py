@@ -14,7 +14,7 @@ from agenttrace.config import Settings
 from agenttrace.model import Session, Usage
 from agenttrace.prices.costing import Cashier
 from agenttrace.projects import is_demo
-from agenttrace.store.questions import RecentQuery, SessionFilter, UsageGroup, UsageQuery, UsageRow
+from agenttrace.store.questions import RecentQuery, SessionFilter, TimeQuery, UsageGroup, UsageQuery, UsageRow
 from agenttrace.views.usage import usage_report
 
 from .data import CLAUDE, MODELS, NATIVE, PROJECTS, Made, logs_of, recordings
@@ -126,6 +126,31 @@ def test_recent_usage_is_that_of_the_groups(
         for since in set(times):
             later = store.recent_usage(msgspec.structs.replace(query, since=since))
             assert later == [each for each in found if each.at >= since]
+
+
+@few
+@given(made=recordings, step=st.sampled_from((1_000_000, 900_000_000, 86_400_000_000)), cut=st.integers(0, 5))
+def test_usage_over_time_is_that_of_the_responses(made: list[Made], step: int, cut: int) -> None:
+    """Each step has the tokens and the number of the responses in it, of those from one moment to before another."""
+    with store_of(logs_of(made)) as store:
+        every = store.recent_usage(RecentQuery(since=0))
+        since = every[min(cut, len(every) - 1)].at if every else 0
+        before = every[-1].at if cut % 2 and every else 2**62
+        within = [each for each in every if since <= each.at < before]
+        query = TimeQuery(since=since, before=before, step=step)
+        expected: dict[tuple[int, str], list[UsageRow]] = {}
+        for each in within:
+            expected.setdefault((each.at // step * step, each.row.model), []).append(each.row)
+        found: dict[tuple[int, str], list[UsageRow]] = {}
+        for each in store.usage_over_time(query):
+            found.setdefault((each.at, each.row.model), []).append(each.row)
+        assert {place: _sum(rows) for place, rows in found.items()} == {
+            place: _sum(rows) for place, rows in expected.items()
+        }
+        counts: dict[int, int] = {}
+        for each in within:
+            counts[each.at // step * step] = counts.get(each.at // step * step, 0) + 1
+        assert store.responses_over_time(query) == sorted(counts.items())
 
 
 @few

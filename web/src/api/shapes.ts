@@ -731,21 +731,25 @@ export interface DedupTier {
   rate: number;
 }
 
-/** The state of recording. */
-export interface RecordingState {
+/** Whether agents are recorded, without what takes a look at every log file. */
+export interface RecorderState {
   running: boolean;
   pid: number | null;
   problem: string | null;
   restarts: number;
+  lines: LineCounts;
+  quarantine_open: number;
+}
+
+/** The state of recording. */
+export interface RecordingState extends RecorderState {
   file_count: number;
   read_bytes: number;
   behind_bytes: number;
   behind_files: number;
   lost_bytes: number;
-  lines: LineCounts;
   dedup: DedupTier[];
   new_events: number;
-  quarantine_open: number;
   counted_only: number;
   unreadable: number;
   links_not_followed: number;
@@ -1311,6 +1315,76 @@ export interface DayUsage {
   parts: NamedBill[];
 }
 
+/** A day of a period; or an hour of today, of which only the responses are known. */
+export interface PartUsage {
+  name: string;
+  requests: number;
+  tokens: number | null;
+  costs: Record<string, number> | null;
+}
+
+/** What was used in a span of time. */
+export interface SpanUsage {
+  bill: Bill;
+  tokens: number;
+  amounts: Record<string, number>;
+}
+
+/** The period before, up to when it was as old as the present one is now. */
+export interface EarlierUsage extends SpanUsage {
+  first_day: string;
+  until: string;
+}
+
+/** Today, this week or this month. */
+export interface PeriodUsage extends SpanUsage {
+  period: "day" | "week" | "month";
+  first_day: string;
+  start: string;
+  end: string;
+  before: EarlierUsage;
+  whole_before: SpanUsage;
+  cost_change: number | null;
+  token_change: number | null;
+  forecast_costs: Record<string, number>;
+  forecast_tokens: number;
+  parts: PartUsage[];
+}
+
+/** How many responses came in each hour of a day. */
+export interface ActiveDay {
+  day: string;
+  hours: number[];
+}
+
+/** A project; null are sessions without one. */
+export interface ProjectUsage extends SpanUsage {
+  project: string | null;
+}
+
+/** Cost and tokens by period, activity, and the largest projects of the last 30 days. */
+export interface OverviewFigures {
+  at: string;
+  timezone: string;
+  currency_problem: string | null;
+  periods: PeriodUsage[];
+  activity: ActiveDay[];
+  projects: ProjectUsage[];
+}
+
+/** One thing that needs the user. */
+export interface Attention {
+  kind: "recorder_failing" | "recorder_stopped" | "lines_quarantined" | "export_failing" | "export_refused" | "rule_paused" | "rule_failing" | "budget" | "limit" | "calls_refused" | "breaker_open" | "jobs_failed";
+  level: "failed" | "waiting";
+  name: string | null;
+  period: string | null;
+  count: number | null;
+  share: number | null;
+  detail: string | null;
+  until: string | null;
+  session_key: string | null;
+}
+
 /** The first page. */
 export interface Overview {
   at: string;
@@ -1325,7 +1399,9 @@ export interface Overview {
   month_by_model: NamedBill[];
   month_by_agent: NamedBill[];
   days: DayUsage[];
-  recording: RecordingState;
+  figures: OverviewFigures;
+  attention: Attention[];
+  recording: RecorderState;
   run: RunState;
   exports: Exports;
 }

@@ -27,6 +27,7 @@ from agenttrace.store.questions import (
     FileSource,
     ProviderWindow,
     RecentQuery,
+    ResponseCount,
     SearchQuery,
     SessionFilter,
     SessionName,
@@ -38,6 +39,7 @@ from agenttrace.store.questions import (
     SpanView,
     StoredOutcomes,
     TimedUsage,
+    TimeQuery,
     UsageQuery,
     UsageRow,
 )
@@ -195,6 +197,12 @@ class SqliteStore(Store):
 
     def recent_usage(self, query: RecentQuery) -> list[TimedUsage]:
         return usage.recent_usage(self.connection, query)
+
+    def usage_over_time(self, query: TimeQuery) -> list[TimedUsage]:
+        return usage.usage_over_time(self.connection, query)
+
+    def responses_over_time(self, query: TimeQuery) -> list[ResponseCount]:
+        return usage.responses_over_time(self.connection, query)
 
     def provider_windows(self) -> list[ProviderWindow]:
         return provider_limits.latest_windows(self.connection)

@@ -6,9 +6,20 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from agenttrace.model import USAGE_FIELDS, Usage
 from agenttrace.projects import DEMO
-from agenttrace.store.questions import RecentQuery, TimedUsage, UsageGroup, UsageQuery, UsageRow, folded
+from agenttrace.store.questions import (
+    RecentQuery,
+    ResponseCount,
+    TimedUsage,
+    TimeQuery,
+    UsageGroup,
+    UsageQuery,
+    UsageRow,
+    folded,
+)
 from agenttrace.store.sqlite.database import marks, portions
 
 _PROJECT = "coalesce(s.project, '')"
@@ -107,6 +118,28 @@ def recent_usage(connection: sqlite3.Connection, query: RecentQuery) -> list[Tim
         values,
     )
     return [TimedUsage(row[0], _usage_row(row[1:])) for row in rows]
+
+
+def usage_over_time(connection: sqlite3.Connection, query: TimeQuery) -> list[TimedUsage]:
+    """Tokens of a span of time, by step, model and what its price depends on."""
+    sums = ", ".join(f"sum(u.{name})" for name in ("estimated", "copies", *USAGE_FIELDS))
+    rows = connection.execute(
+        f"SELECT u.at / :step * :step AS step, '', u.model, count(*), {sums}, '', u.day, u.variant FROM responses u "
+        "WHERE u.at >= :since AND u.at < :before GROUP BY step, u.model, u.day, u.variant "
+        "ORDER BY step, u.model, u.day, u.variant",
+        msgspec.structs.asdict(query),
+    )
+    return [TimedUsage(row[0], _usage_row(row[1:])) for row in rows]
+
+
+def responses_over_time(connection: sqlite3.Connection, query: TimeQuery) -> list[ResponseCount]:
+    """How many responses came in each step of a span of time; only the index of their times is read."""
+    rows = connection.execute(
+        "SELECT at / :step * :step AS step, count(*) FROM responses WHERE at >= :since AND at < :before "
+        "GROUP BY step ORDER BY step",
+        msgspec.structs.asdict(query),
+    )
+    return list(map(ResponseCount._make, rows))
 
 
 def recorded_models(connection: sqlite3.Connection) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from datetime import date, timedelta
 from itertools import islice
 from operator import attrgetter
@@ -20,17 +21,30 @@ from agenttrace.serve.api.sessions.lookup import bill_of
 from agenttrace.serve.api.sessions.session_index import SessionEntry
 from agenttrace.serve.api.sessions.usage import named_bills
 from agenttrace.serve.api.settings.exports import cached_exports
-from agenttrace.serve.api.settings.files import Recording, cached_recording
+from agenttrace.serve.api.settings.files import recorder_state
 from agenttrace.serve.api.shapes.exports import Exports
-from agenttrace.serve.api.shapes.overview import DayUsage, Overview
+from agenttrace.serve.api.shapes.overview import DayUsage, Overview, OverviewFigures
+from agenttrace.serve.api.shapes.recording import RecorderState
+from agenttrace.serve.api.shapes.runs import RunState
 from agenttrace.serve.api.shapes.sessions import SessionRow
 from agenttrace.serve.context import ServerContext
 from agenttrace.store.questions import UsageQuery, UsageRow
 from agenttrace.store.session_state import recent_since
+from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.views.attention import Attention, active_rules, in_order, of_exports, of_limits, of_recorder, of_rules
+from agenttrace.views.limits import limits_fields
+from agenttrace.views.overview import overview_fields
+from agenttrace.views.overview_days import DayBook
 from agenttrace.views.times import iso
 
 #: An answer is cached for this long. The page asks every few seconds; the live stream brings what is under way at once.
 _SECONDS = 1.0
+#: Rules, budgets and limits are looked at less often: they need several questions.
+_TROUBLE_SECONDS = 5.0
+#: How long the first answer waits for them, in seconds.
+_PATIENCE = 0.1
+#: While nothing is recorded, forecasts that a page has are at most this old.
+_FORECAST_SECONDS = 300
 DAYS = 30
 #: Of each state; the list of sessions has them all.
 _MOST_SESSIONS = 50
@@ -40,8 +54,8 @@ _model, _agent = attrgetter("model"), attrgetter("part")
 def overview_router(context: ServerContext) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["overview"])
-    recording, exports = cached_recording(context), cached_exports(context)
-    overview = Cached(lambda: _overview(context, recording, exports), _SECONDS)
+    sources = _Sources(context)
+    overview = Cached(lambda: _overview(context, sources), _SECONDS)
 
     @router.get("/overview", **endpoint("The first page", Overview, 401))
     async def show_overview(request: Request) -> Response:
@@ -51,23 +65,97 @@ def overview_router(context: ServerContext) -> APIRouter:
     return router
 
 
-async def _overview(
-    context: ServerContext, recording: Cached[Recording], exports: Cached[Exports]
-) -> tuple[Overview, str]:
+class _Sources:
+    """What the answer is made of, kept from one answer to the next."""
+
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self.exports = cached_exports(context)
+        self._trouble = Cached(self._look, _TROUBLE_SECONDS)
+        self._looking: asyncio.Task[list[Attention]] | None = None
+        self._found: list[Attention] | None = None
+        self._book: DayBook | None = None
+        self._stamp = 0
+        self._sums: tuple[list[UsageRow], dict[str, Any]] | None = None
+
+    async def usage(self, days: list[str]) -> tuple[OverviewFigures, dict[str, Any]]:
+        """The figures, and the sums of the last days by model and agent."""
+        prices = self._context.index.prices
+        if self._book is None or self._book.cashier is not prices:
+            self._book, self._sums = DayBook(prices), None
+        book, query = self._book, UsageQuery(by="day", split="agent", since_day=days[0])
+        fields, rows = await self._context.reader.query(
+            lambda store: (overview_fields(store, book), store.usage(query)),
+            empty=lambda: (overview_fields(None, book), list[UsageRow]()),
+        )
+        return msgspec.convert(fields, OverviewFigures), self._summed(days, rows)
+
+    async def recording(self) -> RecorderState:
+        """Whether agents are recorded."""
+        settings = self._context.settings
+        return await self._context.reader.query(
+            lambda store: recorder_state(store, settings), empty=lambda: recorder_state(None, settings)
+        )
+
+    def tag(self, found: Overview, now: int) -> str:
+        """Changes when anything but the time does; forecasts and comparisons also change with time, now and then."""
+        if now - self._stamp > _FORECAST_SECONDS * 1_000_000:
+            self._stamp = now
+        steady = [[each.bill, each.parts, each.whole_before] for each in found.figures.periods]
+        figures = msgspec.structs.replace(found.figures, at="", periods=[])
+        timeless = msgspec.structs.replace(found, at="", figures=figures)
+        return tag_of(msgspec.json.encode([timeless, steady, self._stamp]))
+
+    async def trouble(self) -> list[Attention]:
+        """Rules, budgets and limits that need the user; a look that takes long is for the next answer."""
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._trouble.get())
+        await asyncio.wait([self._looking], timeout=_PATIENCE if self._found is None else 0)
+        if self._looking.done():
+            task, self._looking = self._looking, None
+            self._found = task.result()
+        return self._found or []
+
+    async def _look(self) -> list[Attention]:
+        settings, prices = self._context.settings, self._context.index.prices
+
+        def read(store: SqliteStore) -> list[Attention]:
+            limits = limits_fields(store, settings, prices)
+            return [*of_rules(store.rules.states(), active_rules(store, settings)), *of_limits(limits)]
+
+        return await self._context.reader.query(read, empty=list)
+
+    def _summed(self, days: list[str], usage: list[UsageRow]) -> dict[str, Any]:
+        """Today, the last days and each of them by model and agent; the same usage is not added up again."""
+        if self._sums is None or self._sums[0] != usage or self._sums[1]["days"][-1].day != days[-1]:
+            prices, today = self._context.index.prices, days[-1]
+            by_day: dict[str, list[UsageRow]] = {}
+            for row in usage:
+                by_day.setdefault(row.group, []).append(row)
+            found = {
+                **_sums("today", prices, by_day.get(today, [])),
+                # Clocks that are wrong may have dated usage into the future.
+                **_sums("month", prices, [row for row in usage if row.group <= today]),
+                "days": [_day(prices, day, by_day.get(day, [])) for day in days],
+            }
+            self._sums = usage, found
+        return self._sums[1]
+
+
+async def _overview(context: ServerContext, sources: _Sources) -> tuple[Overview, str]:
     """The answer, and a tag that changes when anything but the time does."""
     now, timezone = time.time_ns() // 1000, context.settings.usage.timezone
-    today = day_finder(timezone)(now)
-    days = last_days(today)
-    query = UsageQuery(by="day", split="agent", since_day=days[0])
+    days = last_days(day_finder(timezone)(now))
     # In parallel: a database that is away takes until its timeout.
-    run, recorded, sent, usage, _ = await asyncio.gather(
+    run, recorded, sent, (figures, sums), trouble, _ = await asyncio.gather(
         run_state(context),
-        recording.get(),
-        exports.get(),
-        context.reader.query(lambda store: store.usage(query), empty=list[UsageRow]),
+        sources.recording(),
+        sources.exports.get(),
+        sources.usage(days),
+        sources.trouble(),
         context.index.refresh(),
     )
-    prices, recent = context.index.prices, recent_since()
+    recent = recent_since()
     entries = sorted(context.index.entries(), key=_last_at, reverse=True)
     found = Overview(
         at=iso(now) or "",
@@ -75,16 +163,41 @@ async def _overview(
         working=_in_state(entries, "working"),
         waiting=_in_state(entries, "waiting"),
         failed=_in_state(entries, "interrupted", recent),
-        **_sums("today", prices, [row for row in usage if row.group == today]),
-        # Clocks that are wrong may have dated usage into the future.
-        **_sums("month", prices, [row for row in usage if row.group <= today]),
-        days=[_day(prices, day, [row for row in usage if row.group == day]) for day in days],
-        recording=recorded.state,
+        **sums,
+        figures=figures,
+        attention=in_order([*_of_recording(recorded), *_of_exports(sent), *trouble, *_of_runs(run)]),
+        recording=recorded,
         run=run,
         exports=sent,
     )
-    timeless = msgspec.json.encode(msgspec.structs.replace(found, at=""))
-    return found, tag_of(timeless)
+    return found, sources.tag(found, now)
+
+
+# -- what needs the user ------------------------------------------------------------------------------------------
+
+
+def _of_recording(state: RecorderState) -> Iterator[Attention]:
+    # Before anything was recorded the page says how to begin.
+    if state.lines.lines or state.running or state.problem:
+        yield from of_recorder(state.running, state.problem, state.quarantine_open)
+
+
+def _of_exports(exports: Exports) -> Iterator[Attention]:
+    return of_exports(msgspec.to_builtins(exports.destinations))
+
+
+def _of_runs(run: RunState) -> Iterator[Attention]:
+    """Calls that are refused, open breakers, failed jobs."""
+    if run.budget is not None and not run.budget.allowed:
+        yield Attention(kind="calls_refused", level="failed", detail=run.budget.reason)
+    for each in run.breakers:
+        if each.state == "open":
+            yield Attention(kind="breaker_open", level="failed", name=each.app, until=each.changed_at)
+    if run.failed_jobs_today:
+        yield Attention(kind="jobs_failed", level="waiting", count=run.failed_jobs_today)
+
+
+# -- sessions and sums --------------------------------------------------------------------------------------------
 
 
 def _last_at(entry: SessionEntry) -> int:

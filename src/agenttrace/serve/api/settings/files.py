@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Literal, NamedTuple
 
+import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
@@ -24,6 +25,7 @@ from agenttrace.serve.api.shapes.recording import (
     QuarantineDetail,
     QuarantineList,
     QuarantineRow,
+    RecorderState,
     RecordingState,
     RetryAnswer,
 )
@@ -190,16 +192,24 @@ def _read(store: SqliteStore, context: ServerContext) -> Recording:
 
 def _nothing(context: ServerContext) -> Recording:
     """Before anything was recorded; a recorder may be starting."""
-    process, trouble = owner(context.settings.home), problem(context.settings.home)
-    fields: dict[str, Any] = dict.fromkeys(RecordingState.__struct_fields__, 0) | {
-        "running": process is not None,
-        "pid": process,
-        "problem": None if trouble is None else trouble.reason,
-        "restarts": 0 if trouble is None else trouble.restarts,
-        "lines": LineCounts(0, 0, 0, 0, 0),
-        "dedup": [DedupTier(tier, 0, 0.0) for tier in TIERS],
-    }
+    fields: dict[str, Any] = dict.fromkeys(RecordingState.__struct_fields__, 0)
+    fields |= msgspec.structs.asdict(recorder_state(None, context.settings))
+    fields["dedup"] = [DedupTier(tier, 0, 0.0) for tier in TIERS]
     return Recording(RecordingState(**fields), [])
+
+
+def recorder_state(store: SqliteStore | None, settings: Settings) -> RecorderState:
+    """Whether agents are recorded; no log file is looked at."""
+    process, trouble = owner(settings.home), problem(settings.home)
+    lines = None if store is None else msgspec.structs.asdict(store.status.lines())
+    return RecorderState(
+        running=process is not None,
+        pid=process,
+        problem=None if trouble is None else trouble.reason,
+        restarts=0 if trouble is None else trouble.restarts,
+        lines=LineCounts(0, 0, 0, 0, 0) if lines is None else LineCounts(**lines),
+        quarantine_open=0 if store is None else store.quarantine.waiting(),
+    )
 
 
 def _is_in(file: FileRow, state: FileState) -> bool:

@@ -25,23 +25,28 @@ class DedupTier(Shape):
     rate: float
 
 
-class RecordingState(Shape):
-    """The state of recording."""
+class RecorderState(Shape):
+    """Whether agents are recorded, without what takes a look at every log file."""
 
     running: bool
     pid: int | None
     #: Why recording fails now, and how often it was restarted since; null while it works.
     problem: str | None
     restarts: int
+    lines: LineCounts
+    quarantine_open: int
+
+
+class RecordingState(RecorderState):
+    """The state of recording."""
+
     file_count: int
     read_bytes: int
     behind_bytes: int
     behind_files: int
     lost_bytes: int
-    lines: LineCounts
     dedup: list[DedupTier]
     new_events: int
-    quarantine_open: int
     #: Lines that could not be understood and are only counted, because there were too many.
     counted_only: int
     unreadable: int
