@@ -25,15 +25,15 @@ TABLES = {
 
 
 def prepare(root: Path) -> None:
-    """Sessions that have ended, and calls that failed, recorded; no rule was asked yet."""
-    rig = Rig(root, TABLES)
-    for session in "ab":
+    """Sessions that have ended, and calls that failed, recorded before the rules were written and after that."""
+    for session, tables in (("a", {}), ("b", TABLES)):
+        rig = Rig(root, tables)
         rig.write("turn.begin", session, turn=1, id="t1")
         for call in "xyz":
             rig.tool(call, session)
         rig.write("turn.end", session, turn=1, id="t1")
-    rig.record()
-    rig.close()
+        rig.record()
+        rig.close()
 
 
 class _Writing:

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from agenttrace.config.rule_tables import parse_tables
 from agenttrace.export.destination import Delivery
+from agenttrace.record.recorder import Recorder
 from export.rig import Shelf, World
 from rules.rig import START, Rig, sessions_of
 from telemetry_rig import conversation, lines
@@ -93,6 +95,15 @@ def expected(rig: Rig) -> set[tuple[str, str, str | None]]:
     )
 
 
+def lose_store(rig: Rig) -> None:
+    """Everything has to be imported again."""
+    rig.close()
+    for path in rig.settings.home.glob("agenttrace.db*"):
+        path.unlink()
+    rig.recorder = Recorder(rig.settings, paths=[str(rig.logs)])
+    rig.open()
+
+
 def settle(rig: Rig) -> None:
     """Long enough for everything."""
     rig.look()
@@ -101,12 +112,23 @@ def settle(rig: Rig) -> None:
         rig.look()
 
 
+@pytest.mark.parametrize("first", ["rules", "logs"])
 @pytest.mark.parametrize("name", LOGS)
-def test_logs_of_agents(rig: MakeRig, name: str) -> None:
-    """Failed calls, failed turns, sessions that wait and sessions that have ended: each fires once, nothing else."""
-    made = rig(**KINDS)
+def test_logs_of_agents(rig: MakeRig, name: str, first: str) -> None:
+    """Failed calls, failed turns, sessions that wait and sessions that have ended: each fires once, nothing else.
+
+    A rule that is written later looks back, and then the logs come a second time.
+    """
+    made = rig(**KINDS) if first == "rules" else rig()
     shutil.copytree(LOGS[name], made.logs, dirs_exist_ok=True)
     made.record()
+    if first == "logs":
+        made.look()
+        made.tables = parse_tables(tables("all", **KINDS), Path("agenttrace.toml"), {})
+        made.restart()
+        made.look()
+        lose_store(made)
+        made.record()
     settle(made)
     assert fired(made) == Counter(expected(made))
     assert fired(made).total() > 0

@@ -10,7 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agenttrace.calendar import day_finder
+from agenttrace.config.rule_tables import parse_tables
+from agenttrace.config.rules import RuleMode
 from agenttrace.rules.actions.contract import ActionResult, Message
+from agenttrace.rules.switches import switch
 from rules.rig import Noting, Rig, sessions_of
 
 WAITING_SETTLE, ENDED_SETTLE, COOLDOWN = 10.0, 60.0, 45.0
@@ -54,8 +58,9 @@ class Mortal(Noting):
 class World:
     """A rig, and a model that is told the same."""
 
-    def __init__(self, root: Path) -> None:
-        self.rig = Rig(root, TABLES)
+    def __init__(self, root: Path, *, on: bool = True) -> None:
+        self.on = set(RULES) if on else set()
+        self.rig = Rig(root, TABLES if on else {})
         self.mortal = Mortal()
         self.use_mortal()
         self.turns: Counter[str] = Counter()
@@ -86,6 +91,18 @@ class World:
         self.state[session] = ("working", self.rig.steady)
         self.failed.append((session, self.calls))
 
+    def add_rules(self) -> None:
+        """The rules are written while everything goes on; they start at the beginning of all times."""
+        self.on = set(RULES)
+        self.rig.tables = parse_tables(TABLES, Path("agenttrace.toml"), {})
+        self.rig.engine.keep(self.rig.tables)
+
+    def switch(self, name: str, mode: RuleMode) -> None:
+        """A rule is switched off or on, by a user."""
+        self.on = self.on | {name} if mode == "on" else self.on - {name}
+        rule, home = self.rig.tables.rules[name], self.rig.settings.home
+        switch(self.rig.store, self.rig.tables, rule, mode, home=home, day_of=day_finder("UTC"))
+
     def wait(self, seconds: float) -> None:
         for _ in range(int(seconds / STEP)):
             self.rig.wait(STEP)
@@ -115,14 +132,16 @@ class World:
 
     def look(self) -> None:
         now = self.rig.steady
+        should = set[tuple[str, str, int]]()
         for session, call in self.failed:
-            self.expected |= {("tool", session, call), ("held", session, call), ("first", session, 0)}
+            should |= {("tool", session, call), ("held", session, call), ("first", session, 0)}
         for session, (state, last) in self.state.items():
             if state == "waiting" and now - last >= WAITING_SETTLE:
-                self.expected.add(("waiting", session, self.waits[session]))
+                should.add(("waiting", session, self.waits[session]))
             # The store calls a session that works interrupted: the times of the rig are long past.
             if now - last >= ENDED_SETTLE:
-                self.expected.add(("ended", session, 0))
+                should.add(("ended", session, 0))
+        self.expected |= {each for each in should if each[0] in self.on}
         self.rig.look()
 
     def delivered(self) -> Counter[tuple[str, str, int]]:
@@ -147,6 +166,7 @@ class World:
         return next(call for _, call in self.failed if f'"c{call}"' in attributes)
 
 
+MODES: st.SearchStrategy[RuleMode] = st.sampled_from(["on", "off"])
 SESSIONS = st.sampled_from(["a", "b"])
 STEPS = st.lists(
     st.one_of(
@@ -168,6 +188,28 @@ def test_everything_that_should_fire_does_once(steps: list[tuple[str, float | st
         world = World(Path(root))
         for name, value in steps:
             getattr(world, name)(value)
+        world.wait(200.0)
+        assert world.delivered() == Counter(world.expected)
+        world.rig.close()
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(STEPS, st.integers(0, 25), st.lists(st.tuples(st.integers(0, 25), st.sampled_from([*RULES]), MODES), max_size=4))
+def test_a_rule_that_starts_in_the_past_fires_for_everything_once(
+    steps: list[tuple[str, float | str]], added: int, switched: list[tuple[int, str, RuleMode]]
+) -> None:
+    """Whenever it is written or switched, among what happens and wherever processes die: nothing is missed."""
+    with tempfile.TemporaryDirectory() as root:
+        world = World(Path(root), on=False)
+        for place, (name, value) in enumerate([*steps, ("wait", STEP)]):
+            if place == min(added, len(steps)):
+                world.add_rules()
+            for at, rule, mode in switched:
+                if at == place > added:
+                    world.switch(rule, mode)
+            getattr(world, name)(value)
+        for rule in RULES:
+            world.switch(rule, "on")
         world.wait(200.0)
         assert world.delivered() == Counter(world.expected)
         world.rig.close()

@@ -21,6 +21,11 @@ CAUSED = "rule-"
 #: Events that are one for each of these by themselves; their keys stay when the session becomes a part of another.
 _NAMED: dict[str, tuple[Once, ...]] = {"tool.failed": ("span",), "turn.failed": ("turn", "span")}
 
+#: An event is of the past after so many seconds.
+_OLD_SECONDS = 86_400.0
+#: When one that has to wait for another day is looked at again.
+_LATER_SECONDS = 3_600.0
+
 Outcome = Literal["fire", "wait", "hold", "dry", "skip"]
 
 
@@ -124,7 +129,14 @@ def verdict(
     if rule.mode == "dry":
         other = history.fired_dry(firing)
         return Verdict("dry") if other is None else Verdict("skip", f"noted for this {_whose(rule)} before")
-    return _capped(rule, history, day) or _cooling(rule, history, now) or Verdict("fire")
+    is_old = now - firing.event.at / 1_000_000 > rule.settle + _OLD_SECONDS
+    capped = _capped(rule, history, day, 0.5 if is_old else 1.0)
+    if capped is not None and is_old:
+        # What a rule looks back for is much at once: it fires on other days, and leaves room for what happens now.
+        return Verdict("wait", f"it waits for another day: {capped}", now + _LATER_SECONDS)
+    if capped is not None:
+        return Verdict("skip", capped)
+    return _cooling(rule, history, now) or Verdict("fire")
 
 
 def _is_history(firing: Firing, facts: Facts, history: History) -> bool:
@@ -159,12 +171,13 @@ def _whose(rule: RuleSettings) -> str:
     return "event" if rule.once == "crossing" else rule.once
 
 
-def _capped(rule: RuleSettings, history: History, day: str) -> Verdict | None:
+def _capped(rule: RuleSettings, history: History, day: str, share: float) -> str | None:
+    """Which cap of the day is reached, or this share of it."""
     messages, tokens = history.of_day(rule.name, day)
-    if messages >= rule.max_per_day:
-        return Verdict("skip", f"the rule fired {messages} times today, and max_per_day is {rule.max_per_day}")
-    if rule.tokens_per_day is not None and tokens >= rule.tokens_per_day:
-        return Verdict("skip", f"the rule used {tokens} tokens today, and tokens_per_day is {rule.tokens_per_day}")
+    if messages >= max(rule.max_per_day * share, 1):
+        return f"the rule fired {messages} times today, and max_per_day is {rule.max_per_day}"
+    if rule.tokens_per_day is not None and tokens >= rule.tokens_per_day * share:
+        return f"the rule used {tokens} tokens today, and tokens_per_day is {rule.tokens_per_day}"
     return None
 
 

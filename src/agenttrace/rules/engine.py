@@ -13,12 +13,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from agenttrace.config.rule_tables import RuleTables
 from agenttrace.config.rules import RuleSettings
 from agenttrace.prices.costing import Cashier
 from agenttrace.rules.decision import Verdict, in_force, objection, once_key, verdict
 from agenttrace.rules.facts import Facts, read_facts
 from agenttrace.rules.journal import RuleJournal
+from agenttrace.rules.past import portion_of
 from agenttrace.rules.silence import Silence
 from agenttrace.store.rules import Firing, FiringState, QueuedEvent, RuleEvent, RuleState, key_of
 from agenttrace.store.sqlite.rule_events import ended_event
@@ -30,6 +33,8 @@ logger = logging.getLogger(__name__)
 _PORTION = 500
 #: How often sessions that work are looked at for silence.
 _SILENT_SECONDS = 1.0
+#: How often it is checked whether a rule has to look back.
+_PAST_SECONDS = 1.0
 #: So many failures in a row pause a rule.
 MOST_FAILURES = 10
 #: The longest time between two attempts of an action.
@@ -39,6 +44,18 @@ LONGEST_PAUSE = 3600.0
 EventSource = Callable[[Mapping[str, int]], Iterable[RuleEvent]]
 #: A rule, what it fires once for, the event, and its state.
 _Decided = tuple[str, bytes, RuleEvent, FiringState, str | None, float]
+
+
+class _LookBack(NamedTuple):
+    """How far a rule has looked back; ``None``: to the end."""
+
+    kind: str
+    since: int
+    after: int | None
+
+
+_encode = msgspec.json.Encoder().encode
+_cursor = msgspec.json.Decoder(_LookBack).decode
 
 
 class ActiveRule(NamedTuple):
@@ -69,7 +86,9 @@ def register(
 
 def _since(rule: RuleSettings, state: RuleState | None, journal: RuleJournal, start: int) -> int:
     """Since when a rule fires: as it was when it was first seen, also where the store is a new one."""
-    if state is not None and (state.kinds or rule.start != "now"):
+    if rule.start != "now":
+        return start
+    if state is not None and state.kinds:
         return state.since
     if state is not None:
         # It was off, and is on again.
@@ -106,7 +125,7 @@ class RuleEngine:
         self.tables = tables
         self.active: dict[str, ActiveRule] = {}
         self._states: dict[str, RuleState] = {}
-        self._next_silent = -math.inf
+        self._next_silent = self._next_past = -math.inf
         self.keep(tables)
 
     # -- rules ------------------------------------------------------------------------------------------------
@@ -116,6 +135,7 @@ class RuleEngine:
         self.tables = tables
         self.active = register(self._store, tables, home=self._home, day_of=self._day_of, now=self._silence.now())
         self._states = self._rules.states()
+        self._next_past = -math.inf
 
     # -- one look ---------------------------------------------------------------------------------------------
 
@@ -126,13 +146,14 @@ class RuleEngine:
             self.keep(self.tables)
         if not self.active:
             return False
+        more = self._look_back()
         self._derive()
         taken = self._rules.events(_PORTION)
         self._ask(taken)
         due = self._rules.to_decide(self._silence.now(), self._longest(), _PORTION)
         for firing in due:
             self._decide(firing)
-        return _PORTION in (len(taken), len(due))
+        return more or _PORTION in (len(taken), len(due))
 
     def due(self, limit: int) -> list[Firing]:
         """Firings whose actions are to be run now; those of a paused rule wait."""
@@ -149,6 +170,28 @@ class RuleEngine:
         return max([LONGEST_PAUSE, *waits]) + 60.0
 
     # -- events -----------------------------------------------------------------------------------------------
+
+    def _look_back(self) -> bool:
+        """Note a portion of what was recorded before each rule asked for it; whether there is more."""
+        if self._silence.steady() < self._next_past:
+            return False
+        left = [rule for rule in self.active.values() if self._look_back_for(rule)]
+        if not left:
+            self._next_past = self._silence.steady() + _PAST_SECONDS
+        return bool(left)
+
+    def _look_back_for(self, rule: ActiveRule) -> bool:
+        name, kind, since = rule.settings.name, rule.settings.on, rule.since
+        stored = self._rules.looked_back(name)
+        known = None if stored is None else _cursor(stored)
+        if known is None or (known.kind, known.since) != (kind, since):
+            known = _LookBack(kind, since, 0)
+        if known.after is None:
+            return False
+        found = portion_of(self._store, kind, since, known.after, round(self._silence.now() * 1_000_000))
+        following = known._replace(after=found.following)
+        self._rules.look_back(name, _encode(following).decode(), found.events, found.working)
+        return found.following is not None
 
     def _derive(self) -> None:
         """Note events that nobody records: of silence, of sums, of texts."""
@@ -219,8 +262,11 @@ class RuleEngine:
     # -- decisions --------------------------------------------------------------------------------------------
 
     def _decide(self, firing: Firing) -> None:
-        rule = self.active.get(firing.rule)
-        if rule is None:
+        rule, known = self.active.get(firing.rule), self.tables.rules.get(firing.rule)
+        if rule is None and known is not None and known.start != "now":
+            # It looks back when it is switched on again.
+            self._rules.drop(firing.number)
+        elif rule is None:
             self._rules.close(firing.number, "skipped", "the rule was switched off")
         elif firing.state == "held":
             self._release(rule.settings, self._silence.now())
@@ -231,7 +277,7 @@ class RuleEngine:
         facts = read_facts(self._store, self._cashier, firing.event)
         found = self._verdict(rule, firing, facts, now)
         if found.outcome == "wait":
-            self._rules.postpone(firing.number, found.due)
+            self._rules.postpone(firing.number, found.due, reason=found.reason)
         elif found.outcome == "hold":
             self._rules.postpone(firing.number, found.due, "held")
         elif found.outcome == "fire":

@@ -8,37 +8,24 @@ stored.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from heapq import nlargest
 from typing import NamedTuple
 
 import msgspec
 
-from agenttrace.config.rules import EventKind, RuleSettings
-from agenttrace.model import Session
+from agenttrace.config.rules import RuleSettings
 from agenttrace.prices.costing import Cashier
 from agenttrace.rules.decision import objection, once_key, verdict
 from agenttrace.rules.facts import Facts, read_facts
-from agenttrace.store.questions import MAIN_STREAM, ErrorQuery, SessionFilter
-from agenttrace.store.rules import Firing, RuleEvent, key_of
-from agenttrace.store.sqlite.rule_events import ended_event
+from agenttrace.rules.past import TRIED as TRIED
+from agenttrace.rules.past import PastEvent, past_events
+from agenttrace.store.rules import Firing, RuleEvent
 from agenttrace.store.sqlite.store import SqliteStore
 
-#: Kinds of events that can be told from what is stored.
-TRIED: frozenset[EventKind] = frozenset(
-    ("session.waiting", "session.ended", "turn.failed", "tool.failed", "quarantine.grew")
-)
 #: Events that a trial looks at; a rule that would meet more is tried on the latest.
 MOST_EVENTS = 20_000
-_PAGE = 1_000
 _MICROS = 1_000_000
-_KINDS = {"turn.failed": "turn", "tool.failed": "tool"}
-
-
-class Candidate(NamedTuple):
-    """An event of the past, and for how many seconds its session was silent after it."""
-
-    event: RuleEvent
-    silent: float
 
 
 class Tried(NamedTuple):
@@ -77,9 +64,10 @@ def try_rule(
     store: SqliteStore, cashier: Cashier, rule: RuleSettings, *, since: int, until: int, day_of: Callable[[int], str]
 ) -> Trial:
     """Ask a rule about the events of a period, in order of time."""
-    found = [each for each in _candidates(store, rule, since, until) if not store.rules.is_copy(each.event)]
+    known_events = past_events(store, rule.on, since, until)
+    found = nlargest(MOST_EVENTS + 1, known_events, key=lambda each: each.event.at)
     cut = len(found) > MOST_EVENTS
-    found = sorted(found, key=lambda each: each.event.at)[-MOST_EVENTS:]
+    found = [each for each in found[MOST_EVENTS - 1 :: -1] if not store.rules.is_copy(each.event)]
     history = _PastFirings()
     asked = msgspec.structs.replace(rule, mode="on", start="all")
     known: dict[int | None, Facts] = {}
@@ -97,7 +85,7 @@ def try_rule(
 def _tried(
     read: Callable[[RuleEvent], Facts],
     rule: RuleSettings,
-    candidate: Candidate,
+    candidate: PastEvent,
     history: _PastFirings,
     number: int,
     day_of: Callable[[int], str],
@@ -177,61 +165,3 @@ class _PastFirings:
 
     def of_day(self, rule: str, day: str) -> tuple[int, int]:
         return self._days[day], 0
-
-
-# -- events of the past ---------------------------------------------------------------------------------------------
-
-
-def _candidates(store: SqliteStore, rule: RuleSettings, since: int, until: int) -> Iterator[Candidate]:
-    if rule.on in _KINDS:
-        yield from _failed(store, rule.on, since, until)
-    elif rule.on in ("session.waiting", "session.ended"):
-        for session in store.sessions(SessionFilter(since=since, until=until)):
-            yield from _pauses(store, session, rule.on, since, until)
-    elif rule.on == "quarantine.grew":
-        for entry in store.quarantine.entries(resolved=True, lines=False, limit=MOST_EVENTS):
-            at = round(entry.found_at * _MICROS)
-            if since <= at < until:
-                key = key_of("quarantine.grew", entry.file_id, entry.offset, entry.digest.hex())
-                facts = {"path": entry.filepath, "offset": entry.offset, "reason": entry.reason}
-                yield Candidate(RuleEvent(key=key, kind=rule.on, at=at, facts=facts), until - at)
-
-
-def _failed(store: SqliteStore, kind: EventKind, since: int, until: int) -> Iterator[Candidate]:
-    before, found = None, 0
-    while found <= MOST_EVENTS:
-        page = store.errors(ErrorQuery(since=since, until=until, before=before, limit=_PAGE))
-        for span in page:
-            if span.kind == _KINDS[kind]:
-                found += 1
-                facts = {"tool": span.name.removeprefix("execute_tool ")} if kind == "tool.failed" else {}
-                key = key_of(kind, span.session, span.span_id.hex())
-                event = RuleEvent(
-                    key=key,
-                    kind=kind,
-                    at=span.start,
-                    session=span.session,
-                    span=span.span_id,
-                    turn=span.turn_index,
-                    facts=facts,
-                )
-                yield Candidate(event, float("inf"))
-        if len(page) < _PAGE:
-            return
-        before = page[-1].place
-
-
-def _pauses(store: SqliteStore, session: Session, kind: EventKind, since: int, until: int) -> Iterator[Candidate]:
-    """The ends of a session's turns, and how long it was silent after each."""
-    turns = [row for row in store.span_rows(session) if row.kind == "turn" and row.stream == MAIN_STREAM]
-    for number, (turn, following) in enumerate(zip(turns, [*turns[1:], None], strict=True), start=1):
-        end = turn.end or session.last_at or turn.start
-        if not since <= end < until:
-            continue
-        silent = ((until if following is None else following.start) - end) / _MICROS
-        if kind == "session.ended":
-            event = ended_event(msgspec.structs.replace(session, turns=number, last_at=end))
-        else:
-            key = key_of(kind, session.id, number)
-            event = RuleEvent(key=key, kind=kind, at=end, session=session.id, turn=number)
-        yield Candidate(event, silent)

@@ -80,18 +80,20 @@ def note_refused(connection: sqlite3.Connection, numbers: Iterable[int]) -> None
     rows = [row for number in numbers for row in connection.execute(_REFUSED, (number,))]
     note_events(
         connection,
-        (
-            RuleEvent(
-                key=key_of("export.refused", name, span.hex()),
-                kind="export.refused",
-                at=round(now * 1_000_000),
-                session=session,
-                span=span,
-                facts={"destination": name, "reason": (answer or "")[:500]},
-            )
-            for name, session, span, answer in rows
-        ),
+        (refused_event(name, session, span, answer, round(now * 1_000_000)) for name, session, span, answer in rows),
         now,
+    )
+
+
+def refused_event(destination: str, session: int, span: bytes, answer: str | None, at: int) -> RuleEvent:
+    """That a destination refused a span."""
+    return RuleEvent(
+        key=key_of("export.refused", destination, span.hex()),
+        kind="export.refused",
+        at=at,
+        session=session,
+        span=span,
+        facts={"destination": destination, "reason": (answer or "")[:500]},
     )
 
 

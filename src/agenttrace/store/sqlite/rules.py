@@ -30,6 +30,7 @@ from agenttrace.store.rules import (
 )
 from agenttrace.store.sqlite.database import marks, transaction
 from agenttrace.store.sqlite.rule_events import note_events
+from agenttrace.store.sqlite.rule_past import RulePast
 from agenttrace.store.sqlite.rule_retention import old_firings, prune_firings
 
 _EVENT = "kind, session_id, span_id, turn_index, at, facts"
@@ -42,6 +43,8 @@ _ACTION = (
 )
 _OPEN = f"state IN ({', '.join(repr(state) for state in OPEN_STATES)})"
 
+#: The name of the cursor of a rule's look back.
+_PAST = "past:"
 _KEEP = """
 INSERT INTO rule_states (rule, since, added_at, kinds) VALUES (?, ?, ?, ?)
 ON CONFLICT (rule) DO UPDATE SET kinds = excluded.kinds, since = excluded.since
@@ -133,6 +136,7 @@ class Rules:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self.past = RulePast(connection)
 
     # -- rules ------------------------------------------------------------------------------------------------
 
@@ -147,13 +151,20 @@ class Rules:
         }
 
     def keep(self, wanted: Mapping[str, tuple[int, Sequence[str]]]) -> None:
-        """Note events for these rules: since this time, and of these kinds. For no other rules."""
+        """Note events for these rules: since this time, and of these kinds. For no other rules.
+
+        What is recorded after this is noted. What was before, a rule whose kinds are new has to look back for.
+        """
         now = time.time()
         with transaction(self._connection):
+            known = self.states()
+            new = [name for name, (_, kinds) in wanted.items() if name not in known or known[name].kinds != (*kinds,)]
+            forget = "DELETE FROM rule_cursors WHERE name = ?"
+            self._connection.executemany(forget, ((_PAST + name,) for name in new))
             self._connection.executemany(
                 _KEEP, ((rule, since, now, " ".join(kinds)) for rule, (since, kinds) in wanted.items())
             )
-            gone = [rule for rule in self.states() if rule not in wanted]
+            gone = [rule for rule in known if rule not in wanted]
             self._connection.executemany("UPDATE rule_states SET kinds = '' WHERE rule = ?", ((each,) for each in gone))
 
     def switch(self, rule: str, mode: str | None, *, since: int) -> None:
@@ -237,10 +248,23 @@ class Rules:
         row = self._connection.execute("SELECT value FROM rule_cursors WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
-    def advance(self, name: str, value: str, events: Iterable[RuleEvent]) -> None:
+    def looked_back(self, rule: str) -> str | None:
+        """How far a rule has looked back."""
+        return self.cursor(_PAST + rule)
+
+    def look_back(self, rule: str, value: str, events: Iterable[RuleEvent], working: Iterable[int]) -> None:
+        """Note what a rule found in the past, and how far it looked; silence may end sessions that work."""
+        self.advance(_PAST + rule, value, events, working)
+
+    def advance(self, name: str, value: str, events: Iterable[RuleEvent], working: Iterable[int] = ()) -> None:
         """Note what was found, and how far was looked."""
+        now = time.time()
         with transaction(self._connection):
-            note_events(self._connection, events, time.time())
+            note_events(self._connection, events, now)
+            self._connection.executemany(
+                "INSERT OR IGNORE INTO rule_sessions (session_id, touched_at) VALUES (?, ?)",
+                ((number, now) for number in working),
+            )
             self._connection.execute("INSERT OR REPLACE INTO rule_cursors (name, value) VALUES (?, ?)", (name, value))
 
     # -- firings ----------------------------------------------------------------------------------------------
@@ -296,13 +320,19 @@ class Rules:
         query = f"SELECT {_FIRING} FROM rule_firings WHERE rule = ? AND state = 'held' ORDER BY firing_no"
         return [_firing(row) for row in self._connection.execute(query, (rule,))]
 
-    def postpone(self, number: int, due_at: float, state: FiringState | None = None) -> None:
+    def postpone(self, number: int, due_at: float, state: FiringState | None = None, reason: str | None = None) -> None:
         """Look at a firing again later."""
         with transaction(self._connection):
             self._connection.execute(
-                "UPDATE rule_firings SET due_at = ?, state = coalesce(?, state) WHERE firing_no = ?",
-                (due_at, state, number),
+                "UPDATE rule_firings SET due_at = ?, state = coalesce(?, state), reason = ? WHERE firing_no = ?",
+                (due_at, state, reason, number),
             )
+
+    def drop(self, number: int) -> None:
+        """Forget that a rule was asked; only where it was not decided yet."""
+        with transaction(self._connection):
+            query = "DELETE FROM rule_firings WHERE firing_no = ? AND state IN ('settling', 'held')"
+            self._connection.execute(query, (number,))
 
     def close(self, number: int, state: FiringState, reason: str | None = None) -> None:
         """A firing needs nothing more: it is skipped, or was only noted."""
