@@ -83,3 +83,18 @@ def test_today_is_a_day_of_the_setting(now: datetime, zone: str) -> None:
     assert there.date() == now.astimezone(ZoneInfo(zone)).date()
     assert (there.hour, there.minute) == (0, 0)
     assert parse_moment(there.date().isoformat(), zone, now=now) == begin
+
+
+@given(st.datetimes(datetime(1971, 1, 1), datetime(2100, 1, 1)).map(lambda moment: moment.replace(tzinfo=UTC)))
+def test_weeks_and_months_begin_and_follow_each_other(now: datetime) -> None:
+    """A week begins on Monday, a month on its first day; the last one ends where this one begins."""
+
+    def day(word: str) -> datetime:
+        return parse_moment(word, "UTC", now=now)
+
+    assert day("yesterday") + timedelta(days=1) == day("today") <= now
+    assert day("this-week").weekday() == 0
+    assert day("last-week") + timedelta(days=7) == day("this-week") <= now < day("this-week") + timedelta(days=7)
+    assert day("this-month").day == day("last-month").day == 1
+    assert day("this-month").month == now.month
+    assert (day("this-month") - timedelta(days=1)).replace(day=1) == day("last-month")

@@ -31,6 +31,7 @@ from agenttrace.serve.api.sessions.usage import usage_router
 from agenttrace.serve.api.settings.demo import demo_router
 from agenttrace.serve.api.settings.exports import exports_router
 from agenttrace.serve.api.settings.files import files_router
+from agenttrace.serve.api.settings.saved_views import saved_views_router
 from agenttrace.serve.api.settings.settings import settings_router
 from agenttrace.serve.context import RunHalf, ServerContext
 from agenttrace.serve.health import Life
@@ -111,6 +112,7 @@ def _app(context: ServerContext) -> FastAPI:
         exports_router,
         settings_router,
         demo_router,
+        saved_views_router,
         live_router,
         sessions_router,
         annotations_router,

@@ -11,7 +11,7 @@ AsJsonLine = Annotated[bool, typer.Option("--json", help="Print the address and 
 OnlyJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")]
 
 Since = Annotated[
-    str | None, typer.Option(metavar="WHEN", help="Since this time: 7d, 24h, today, 2026-11-01, ISO time.")
+    str | None, typer.Option(metavar="WHEN", help="Since this time: 7d, 24h, today, last-week, 2026-11-01, ISO time.")
 ]
 Limit = Annotated[int, typer.Option(min=0, help="The maximum number of rows; 0: all.")]
 Agent = Annotated[str | None, typer.Option(metavar="NAME", help="Filter by agent.")]

@@ -1469,6 +1469,22 @@ export interface DemoData {
   state: "absent" | "loaded" | "removing";
 }
 
+/** A saved view of a page. */
+export interface SavedView {
+  id: string;
+  page: "sessions" | "usage" | "insights";
+  name: string;
+  search: string;
+  shared: boolean;
+  owner: string;
+  mine: boolean;
+}
+
+/** The saved views of the visitor, and those that others share. */
+export interface SavedViewList {
+  items: SavedView[];
+}
+
 /** The first message of a stream. */
 export interface LiveHello {
   cursor: number;

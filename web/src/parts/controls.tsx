@@ -20,7 +20,8 @@ interface ChoiceProps<T extends string> {
   /** The current choice, for screen readers. */
   label: string;
   choices: readonly Choice<T>[];
-  value: T;
+  /** Null: none of them. */
+  value: T | null;
   onChange: (value: T) => void;
 }
 
@@ -76,7 +77,7 @@ export function panelProps(id: string, value: string) {
 export function Segmented<T extends string>(props: ChoiceProps<T> & { iconsOnly?: boolean }) {
   return (
     <div role="radiogroup" aria-label={props.label} className={styles.segmented} onKeyDown={(event) => stepped(event, props)}>
-      {props.choices.map((choice) => (
+      {props.choices.map((choice, index) => (
         <button
           key={choice.value}
           type="button"
@@ -84,7 +85,7 @@ export function Segmented<T extends string>(props: ChoiceProps<T> & { iconsOnly?
           data-choice
           aria-checked={choice.value === props.value}
           aria-label={props.iconsOnly && typeof choice.label === "string" ? choice.label : undefined}
-          tabIndex={choice.value === props.value ? 0 : -1}
+          tabIndex={choice.value === props.value || (props.value === null && index === 0) ? 0 : -1}
           title={choice.title ?? (props.iconsOnly && typeof choice.label === "string" ? choice.label : undefined)}
           onClick={() => props.onChange(choice.value)}
         >

@@ -23,7 +23,15 @@ export const SEARCH = "search-everything";
 /** The name of a user without a user name: logged in by the local link, or without a login. */
 const LOCAL = "local";
 
-export function Header({ onHelp }: { onHelp: () => void }) {
+/** As it is written on this machine's keyboards. */
+export const PALETTE_KEY = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘K" : "Ctrl+K";
+
+interface HeaderProps {
+  onHelp: () => void;
+  onPalette: () => void;
+}
+
+export function Header({ onHelp, onPalette }: HeaderProps) {
   const t = useText(text);
   return (
     <header className={styles.header}>
@@ -31,6 +39,10 @@ export function Header({ onHelp }: { onHelp: () => void }) {
         <Mark />
       </span>
       <GlobalSearch />
+      <button type="button" className={styles.palette} title={`${t.palette} (${PALETTE_KEY})`} onClick={onPalette}>
+        <span className="unseen">{t.palette}</span>
+        <kbd>{PALETTE_KEY}</kbd>
+      </button>
       <div className={styles.tools}>
         <LiveMark />
         <span className={styles.wideOnly}>

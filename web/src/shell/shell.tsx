@@ -1,7 +1,7 @@
 /** The frame around every page. */
 import { useQueryClient } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { useEffect, useRef, useState } from "react";
+import { Suspense, lazy, useEffect, useRef, useState } from "react";
 import { useLocation } from "wouter";
 
 import { keepToken } from "../api/client";
@@ -12,7 +12,7 @@ import { Toasts } from "../parts/toast";
 import type { PageName } from "../routes";
 import { ROUTES } from "../routes";
 import { useText } from "../text";
-import { Header, SEARCH } from "./header";
+import { Header, PALETTE_KEY, SEARCH } from "./header";
 import { Help } from "./help";
 import { BottomNavigation, SideNavigation } from "./navigation";
 import { Notices } from "./notices";
@@ -20,6 +20,11 @@ import { useRuleNotices } from "./rule-notices";
 import styles from "./shell.module.css";
 import { useKeyboard, useShortcuts } from "./shortcuts";
 import { text } from "./text";
+
+const loadPalette = () => import("./palette/palette");
+const Palette = lazy(loadPalette);
+/** After the page itself was loaded: the first key that is typed must not wait for code. */
+const LATER = 1500;
 
 interface ShellProps {
   page: PageName | null;
@@ -29,6 +34,7 @@ interface ShellProps {
 export function Shell({ page, children }: ShellProps) {
   const t = useText(text);
   const [help, setHelp] = useState(false);
+  const [palette, setPalette] = usePaletteKey();
   useKeyboard();
   useShellShortcuts(() => setHelp(true));
   useConnection();
@@ -49,7 +55,7 @@ export function Shell({ page, children }: ShellProps) {
       </a>
       <SideNavigation page={page} />
       <div className={styles.right}>
-        <Header onHelp={() => setHelp(true)} />
+        <Header onHelp={() => setHelp(true)} onPalette={() => setPalette(true)} />
         <Notices />
         <main id="main" ref={main} tabIndex={-1} className={styles.main}>
           {children}
@@ -57,9 +63,33 @@ export function Shell({ page, children }: ShellProps) {
       </div>
       <BottomNavigation page={page} />
       <Help open={help} onClose={() => setHelp(false)} />
+      {palette && (
+        <Suspense>
+          <Palette onClose={() => setPalette(false)} onHelp={() => setHelp(true)} />
+        </Suspense>
+      )}
       <Toasts />
     </div>
   );
+}
+
+/** Whether the palette is open: Ctrl-K, or Cmd-K, opens and closes it wherever the focus is. */
+function usePaletteKey() {
+  const [open, setOpen] = useState(false);
+  useEffect(() => {
+    const onKeyDown = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
+      event.preventDefault();
+      setOpen((before) => !before);
+    };
+    document.addEventListener("keydown", onKeyDown);
+    const timer = window.setTimeout(() => void loadPalette().catch(() => {}), LATER);
+    return () => {
+      document.removeEventListener("keydown", onKeyDown);
+      window.clearTimeout(timer);
+    };
+  }, []);
+  return [open, setOpen] as const;
 }
 
 function useShellShortcuts(onHelp: () => void): void {
@@ -73,6 +103,7 @@ function useShellShortcuts(onHelp: () => void): void {
   useShortcuts(
     [
       { keys: "/", does: t.focusSearch, run: search },
+      { keys: PALETTE_KEY, does: t.palette, run: () => {} },
       { keys: "?", does: t.help, run: onHelp },
       ...ROUTES.flatMap(({ key, name, path }) =>
         key ? [{ keys: `g ${key}`, does: t.goTo(t.pages[name]), run: () => navigate(path) }] : [],

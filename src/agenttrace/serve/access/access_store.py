@@ -13,11 +13,12 @@ from agenttrace.serve.access.failed_logins import FailedLogins
 from agenttrace.serve.access.link import StartToken
 from agenttrace.serve.access.logins import ApiTokens, Logins
 from agenttrace.serve.access.refusals import Refusals
+from agenttrace.serve.access.saved_views import SavedViews
 from agenttrace.serve.access.users import Users
 
 
 class AccessStore:
-    """Users, logins, API tokens, failed logins and the audit log; and this process's link and refusals.
+    """Users, logins, API tokens, failed logins, saved views and the audit log; and this process's link and refusals.
 
     Safe to use from any thread. Reads take microseconds and may happen in the server's loop; writes wait for the disk
     and belong in a thread.
@@ -32,6 +33,7 @@ class AccessStore:
         self.audit = AuditLog(self._database, now)
         self.audit_writer = AuditWriter(self.audit)
         self.refusals = Refusals(self.audit)
+        self.views = SavedViews(self._database, now)
         self.start_token = StartToken()
 
     def close(self) -> None:

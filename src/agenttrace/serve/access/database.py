@@ -85,6 +85,21 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE UNIQUE INDEX names_of_tokens ON logins (user) WHERE kind = 'token'",
         "CREATE INDEX audit_by_user ON audit (user)",
     ),
+    (
+        # Saved views: the search part of an address under a name.
+        """
+        CREATE TABLE views (
+            id TEXT PRIMARY KEY,
+            owner TEXT NOT NULL,
+            page TEXT NOT NULL,
+            name TEXT NOT NULL,
+            search TEXT NOT NULL,
+            shared INTEGER NOT NULL,
+            changed_at INTEGER NOT NULL,
+            UNIQUE (owner, page, name)
+        ) STRICT, WITHOUT ROWID
+        """,
+    ),
 )
 
 

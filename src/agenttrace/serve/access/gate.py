@@ -23,7 +23,7 @@ from agenttrace.serve.access.audit import DONE
 from agenttrace.serve.access.hosts import SAFE_METHODS, AllowedHosts, Host, is_loopback_bind
 from agenttrace.serve.access.link import PARAMETER, cleaned
 from agenttrace.serve.access.logins import PREFIX, Login
-from agenttrace.serve.access.paths import API, LOGIN, LOGOUT, is_console, is_open
+from agenttrace.serve.access.paths import API, is_console, is_for_viewers, is_open
 from agenttrace.serve.access.users import LOCAL, NOBODY
 from agenttrace.serve.access.visitor import NotAdminError, Visit, Visitor
 from agenttrace.serve.problems import ProblemError
@@ -121,7 +121,7 @@ class ConsoleGate:
             if visit.login is None or visit.login.kind != "token":
                 # No other site can have a browser send an API token.
                 hosts.check_csrf(headers, visit.csrf)
-            if visit.visitor and visit.visitor.role != "admin" and path not in (LOGIN, LOGOUT):
+            if visit.visitor and visit.visitor.role != "admin" and not is_for_viewers(path):
                 raise NotAdminError(visit.visitor.name)
         elif path.startswith(API):
             hosts.check_read(headers)

@@ -14,6 +14,9 @@ API = "/api/"
 LOGIN = "/api/v1/login"
 LOGOUT = "/api/v1/logout"
 
+#: Every user may change what is below: it is their own.
+_PERSONAL = "/api/v1/views"
+
 #: What a page needs before a user is logged in.
 _WITHOUT_LOGIN = ("/api/v1/me", LOGIN)
 _PROGRAMS = ("/api/internal/", "/api/xcx/")
@@ -28,3 +31,8 @@ def is_console(path: str) -> bool:
 def is_open(path: str) -> bool:
     """Whether a path of the console needs no login: the page and its files are no secret."""
     return path in _WITHOUT_LOGIN or not path.startswith(API)
+
+
+def is_for_viewers(path: str) -> bool:
+    """Whether viewers may change something by this path: their login, and what is their own."""
+    return path in (LOGIN, LOGOUT, _PERSONAL) or path.startswith(f"{_PERSONAL}/")

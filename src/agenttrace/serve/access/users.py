@@ -120,6 +120,7 @@ class Users(AccessTable):
             ended = _end_logins(connection, known)
             if connection.execute("DELETE FROM users WHERE name = ?", (known,)).rowcount == 0:
                 raise NoSuchUserError(name)
+            connection.execute("DELETE FROM views WHERE owner = ?", (known,))
         return ended
 
     def _change(self, name: str, statement: str, value: str) -> int:

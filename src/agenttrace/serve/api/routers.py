@@ -28,6 +28,7 @@ from agenttrace.serve.api.sessions.usage import usage_router
 from agenttrace.serve.api.settings.demo import demo_router
 from agenttrace.serve.api.settings.exports import exports_router
 from agenttrace.serve.api.settings.files import files_router
+from agenttrace.serve.api.settings.saved_views import saved_views_router
 from agenttrace.serve.api.settings.settings import settings_router
 from agenttrace.serve.context import ServerContext
 
@@ -58,6 +59,7 @@ _SETTINGS: tuple[Router, ...] = (
     rules_router,
     exports_router,
     demo_router,
+    saved_views_router,
     settings_router,
 )
 _RUN_PATHS = ("jobs", "runs", "guards", "cache", "catalog", "chat")

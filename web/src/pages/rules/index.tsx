@@ -5,6 +5,7 @@ import { useGet, useIsAdmin } from "../../api/queries";
 import type { Rule, RuleList } from "../../api/shapes";
 import { Button, Copy, Empty, Icon, Loaded, Page, PathText, Section, Text } from "../../parts";
 import { useText } from "../../text";
+import { useFlagParam } from "../../url";
 import { Form } from "./form";
 import { Log } from "./log";
 import { NotificationSwitch } from "./notification-switch";
@@ -19,7 +20,13 @@ export default function Rules() {
   const t = useText(text);
   const admin = useIsAdmin();
   const found = useGet<RuleList>("/rules", {}, { every: 2000 });
-  const [edited, setEdited] = useState<Edited>(undefined);
+  const [chosen, setEdited] = useState<Edited>(undefined);
+  const [asked, setAsked] = useFlagParam("new");
+  const edited = chosen === undefined && asked ? null : chosen;
+  const close = () => {
+    setEdited(undefined);
+    setAsked(false);
+  };
   return (
     <Page
       title={t.title}
@@ -40,7 +47,7 @@ export default function Rules() {
             <Trouble list={list} />
             <Lists list={list} onEdit={setEdited} />
             <Log rules={list.items} />
-            {edited !== undefined && <Form key={edited?.name ?? ""} rule={edited} list={list} onClose={() => setEdited(undefined)} />}
+            {edited !== undefined && <Form key={edited?.name ?? ""} rule={edited} list={list} onClose={close} />}
           </>
         )}
       </Loaded>

@@ -1,18 +1,16 @@
-/** The view of the list and its address, saved filters, periods, marked text. */
+/** The view of the list and its address, periods, marked text. */
 import { describe, expect, test } from "vitest";
 
-import { address } from "../../url";
-import { NO_FILTERS, countSet, sameFilters, viewOf, viewParams } from "./filters";
+import { NO_FILTERS, countSet, searchOf, viewOf } from "./filters";
 import { bySession, foundItems } from "./found-texts";
 import { piecesOf } from "./marked-text";
-import { dayPlus, daysOf, monthPeriod, periodOf } from "./period";
-import { readSaved, renamed, savedView, searchOf, withSaved, withoutSaved } from "./saved";
+import { PRESETS, dayPlus, daysOf, monthPeriod, periodOf, presetOf } from "./period";
 import type { SearchHit } from "../../api/shapes";
 
 const ALL =
   "agent=codex&agent=kimi&project=%2Fa+b&state=working&state=waiting&model=m&q=x%26y&since=7d&until=2026-11-15&min_cost=0.5&errors=true&commits=true&outcome=files&outcome=failed_tests&label=bug&label=a+b&starred=true&sort=cost&order=asc";
 
-const written = (search: string) => address("", viewParams(viewOf(search))).replace(/^\?/, "");
+const written = (search: string) => searchOf(viewOf(search));
 
 describe("the address", () => {
   test("Every filter that is written is read back as it was.", () => {
@@ -29,33 +27,6 @@ describe("the address", () => {
     expect(countSet(NO_FILTERS)).toBe(0);
     expect(countSet(viewOf(ALL).filters)).toBe(11);
   });
-
-  test("Filters are the same in whatever order their values stand, and others are not.", () => {
-    expect(sameFilters(viewOf("agent=a&agent=b").filters, viewOf("agent=b&agent=a").filters)).toBe(true);
-    expect(sameFilters(viewOf("agent=a").filters, viewOf("agent=a&errors=true").filters)).toBe(false);
-  });
-});
-
-describe("saved filters", () => {
-  const saved = { name: "mine", search: searchOf(viewOf(ALL)) };
-
-  test("A saved filter gives the view that was saved.", () => {
-    expect(savedView(saved)).toEqual(viewOf(ALL));
-  });
-
-  test("A name is there once: saving and renaming replace.", () => {
-    const two = withSaved(withSaved([], saved), { name: "other", search: "" });
-    expect(withSaved(two, { name: " mine ", search: "q=1" })).toEqual([{ name: "mine", search: "q=1" }, two[1]]);
-    expect(renamed(two, "other", "mine")).toEqual([{ name: "mine", search: "" }]);
-    expect(renamed(two, "other", "  ")).toEqual(two);
-    expect(withoutSaved(two, "mine")).toEqual([two[1]]);
-  });
-
-  test("What a browser kept and is no filter is left out.", () => {
-    expect(readSaved('[{"name":"a","search":""},{"name":3},null,"x"]')).toEqual([{ name: "a", search: "" }]);
-    expect(readSaved("{")).toEqual([]);
-    expect(readSaved(null)).toEqual([]);
-  });
 });
 
 describe("periods", () => {
@@ -64,6 +35,14 @@ describe("periods", () => {
     expect(daysOf(periodOf("2026-10-30", "2026-10-31"))).toEqual({ first: "2026-10-30", last: "2026-10-31" });
     expect(periodOf("2026-11-02", "2026-11-01")).toEqual({ since: "2026-11-01", until: "2026-11-03" });
     expect(daysOf({ since: "7d", until: "" })).toEqual({ first: "", last: "" });
+  });
+
+  test("A preset is known by the address, and so is none.", () => {
+    expect(presetOf({ since: "yesterday", until: "today" })).toBe("yesterday");
+    expect(presetOf({ since: "last-month", until: "this-month" })).toBe("last-month");
+    expect(presetOf({ since: "7d", until: "" })).toBe("7d");
+    expect(presetOf({ since: "7d", until: "2026-11-01" })).toBe(null);
+    expect(viewOf("since=last-week&until=this-week").filters).toMatchObject(PRESETS["last-week"]);
   });
 
   test("Days and months follow each other across years.", () => {

@@ -1,7 +1,7 @@
 /** Which sessions the list shows and in what order, as the address has it: the same names as the API, so it reads both. */
 import type { SessionRow } from "../../api/shapes";
 import type { Params } from "../../url";
-import { flagOf, numberOf } from "../../url";
+import { address, flagOf, numberOf } from "../../url";
 
 export type State = SessionRow["state"];
 export const STATES: readonly State[] = ["working", "waiting", "interrupted", "ended"];
@@ -41,7 +41,7 @@ export interface View {
 }
 
 /** Valid times: any other value in an address is dropped instead of being refused by the server. */
-const TIME = /^(today|yesterday|\d{1,6}[mhdw]|\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?)$/;
+const TIME = /^(today|yesterday|(?:this|last)-(?:week|month)|\d{1,6}[mhdw]|\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?)$/;
 
 export function timeOf(text: string | null): string {
   return text !== null && TIME.test(text) ? text : "";
@@ -105,6 +105,11 @@ export function viewParams(view: View): Params {
   };
 }
 
+/** A view as the search part of an address. */
+export function searchOf(view: View): string {
+  return address("", viewParams(view)).replace(/^\?/, "");
+}
+
 export const NO_FILTERS: Filters = viewOf("").filters;
 
 /** How many filters are set, without the search. */
@@ -113,15 +118,4 @@ export function countSet(filters: Filters): number {
   const lists = [agents, projects, states, models, labels, outcomes].map((list) => list.length);
   const set = [...lists, since || until, minCost !== null, errors, commits, starred];
   return set.filter(Boolean).length;
-}
-
-/** Whether both select the same sessions, ignoring the order of their values. */
-export function sameFilters(one: Filters, other: Filters): boolean {
-  return spelled(one) === spelled(other);
-}
-
-function spelled(filters: Filters): string {
-  return JSON.stringify(
-    Object.values(filterParams(filters)).map((value) => (Array.isArray(value) ? [...value].toSorted() : value)),
-  );
 }

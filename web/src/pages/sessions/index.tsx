@@ -7,13 +7,13 @@ import { get } from "../../api/client";
 import type { SessionList } from "../../api/shapes";
 import { useFormat } from "../../format";
 import { Button, Drawer, Empty, Failed, IconButton, Loading, Page, Select, sentence, toast } from "../../parts";
+import { SavedViews } from "../../saved-views/saved-views";
 import { NothingRecorded } from "../../shell/demo";
 import { useText } from "../../text";
 import { useFlagParam, useParams } from "../../url";
 import { FilterControls } from "./filter-controls";
 import type { Filters, View } from "./filters";
-import { NO_FILTERS, SORTS, countSet, viewOf, viewParams } from "./filters";
-import { SavedChips } from "./saved-chips";
+import { NO_FILTERS, SORTS, countSet, searchOf, viewOf, viewParams } from "./filters";
 import { SearchResults } from "./search-results";
 import { isUnseen, markAllSeen, useSeen, useVisit } from "./seen";
 import { SessionListView } from "./session-list";
@@ -52,7 +52,7 @@ export default function Sessions() {
           more={<MarkAll found={found} short />}
         />
         <div className={styles.chips}>
-          <SavedChips view={view} onApply={apply} />
+          <SavedViews page="sessions" search={searchOf(view)} onApply={(saved) => apply(viewOf(saved))} />
           {titlesOnly && view.filters.q !== "" && (
             <Button tone="quiet" small icon="search" onClick={() => setTitlesOnly(false)}>
               {t.backToSearch}

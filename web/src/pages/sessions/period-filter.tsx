@@ -1,10 +1,12 @@
 /** A filter by time: a few usual spans, or from one day to another. */
+import type { Choice } from "../../parts";
 import { Button, Icon, Popup, Segmented } from "../../parts";
 import type { Format } from "../../format";
 import { useFormat } from "../../format";
 import { useText } from "../../text";
 import type { Period } from "./period";
-import { daysOf, periodOf } from "./period";
+import type { Preset } from "./period";
+import { PRESETS, PRESET_NAMES, daysOf, periodOf, presetOf } from "./period";
 import styles from "./period-filter.module.css";
 import { periodText } from "./period-text";
 
@@ -19,13 +21,14 @@ interface PeriodFilterProps {
   open?: boolean;
 }
 
-const SPANS = ["today", "7d", "30d"] as const;
+const ALWAYS = "always";
 
 /** The period in a few words. */
 export function sayPeriod(period: Period, t: (typeof periodText)["en"], f: Format, always = ""): string {
   const { since, until } = period;
   if (!until && since === always) return t.always;
-  if (!until && Object.hasOwn(t.spans, since)) return t.spans[since as keyof typeof t.spans];
+  const preset = presetOf(period);
+  if (preset) return t.presets[preset];
   const { first, last } = daysOf(period);
   if (first && first === last) return f.day(first);
   const from = first ? f.day(first) : since;
@@ -58,13 +61,18 @@ export function PeriodFilter(props: PeriodFilterProps) {
 
 function Choices({ period, onChange, always = "" }: PeriodFilterProps) {
   const t = useText(periodText);
-  const span = period.until ? "custom" : period.since;
+  const isAlways = !period.until && period.since === always;
+  const preset = isAlways ? ALWAYS : presetOf(period);
   const { first, last } = daysOf(period);
-  const spans = SPANS.map((value) => ({ value: value as string, label: t.spans[value] }));
-  const choices = [{ value: always, label: t.always }, ...spans];
+  const presets = PRESET_NAMES.map((value) => ({ value, label: t.presets[value] }));
+  const choices: Choice<Preset | typeof ALWAYS>[] = [...presets, { value: ALWAYS, label: t.always }];
+  const choose = (chosen: Preset | typeof ALWAYS) =>
+    onChange(chosen === ALWAYS ? { since: always, until: "" } : PRESETS[chosen]);
   return (
     <div className={styles.choices}>
-      <Segmented label={t.label} value={span} choices={choices} onChange={(since) => onChange({ since, until: "" })} />
+      <div className={styles.presets}>
+        <Segmented label={t.label} value={preset} choices={choices} onChange={choose} />
+      </div>
       <div className={styles.days}>
         <label>
           {t.first}

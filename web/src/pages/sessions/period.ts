@@ -5,6 +5,27 @@ export interface Period {
   until: string;
 }
 
+/** Periods with a name; they stay what they say as time goes on. */
+export const PRESETS = {
+  today: { since: "today", until: "" },
+  yesterday: { since: "yesterday", until: "today" },
+  "this-week": { since: "this-week", until: "" },
+  "last-week": { since: "last-week", until: "this-week" },
+  "this-month": { since: "this-month", until: "" },
+  "last-month": { since: "last-month", until: "this-month" },
+  "7d": { since: "7d", until: "" },
+  "30d": { since: "30d", until: "" },
+  "90d": { since: "90d", until: "" },
+} as const satisfies Record<string, Period>;
+
+export type Preset = keyof typeof PRESETS;
+export const PRESET_NAMES = Object.keys(PRESETS) as Preset[];
+
+/** The preset that a period is, if any. */
+export function presetOf({ since, until }: Period): Preset | null {
+  return PRESET_NAMES.find((name) => PRESETS[name].since === since && PRESETS[name].until === until) ?? null;
+}
+
 const DAY = /^\d{4}-\d\d-\d\d$/;
 
 export function isDay(text: string): boolean {

@@ -1,11 +1,12 @@
 /** Tokens and cost: by time, model, agent, project or session. */
 import { useMemo } from "react";
-import { useSearch } from "wouter";
+import { useLocation, useSearch } from "wouter";
 
 import { API } from "../../api/client";
 import { useGet } from "../../api/queries";
 import type { SessionFacets, UsageAnswer } from "../../api/shapes";
 import { Bar, Button, Empty, LinkButton, Loaded, MultiSelect, Page, Section, Segmented, Select } from "../../parts";
+import { SavedViews } from "../../saved-views/saved-views";
 import { useText } from "../../text";
 import { address, useFlagParam, useParams } from "../../url";
 import { PeriodFilter } from "../sessions/period-filter";
@@ -23,6 +24,7 @@ import styles from "./usage.module.css";
 export default function Usage() {
   const t = useText(text);
   const search = useSearch();
+  const [, navigate] = useLocation();
   const params = useParams();
   const question = useMemo(() => questionOf(search), [search]);
   const asked = useMemo(() => apiParams(question), [question]);
@@ -41,6 +43,7 @@ export default function Usage() {
       }
     >
       <Controls question={question} onAsk={ask} />
+      <SavedViews page="usage" search={search} onApply={(saved) => navigate(saved ? `/usage?${saved}` : "/usage")} />
       <Loaded query={query} lines={12}>
         {(answer) =>
           answer.rows.length > 0 ? (

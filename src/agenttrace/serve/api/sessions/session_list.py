@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Sort = Literal["last", "started", "cost", "tokens", "errors", "turns", "duration", "changes", "commits"]
 Order = Literal["desc", "asc"]
+_MOST_WORDS = 20
 #: Sessions without a value come last in either order; the key breaks ties.
 Place = tuple[bool, int | float, str]
 
@@ -52,6 +53,10 @@ def sessions_router(context: ServerContext) -> APIRouter:
         state: Annotated[list[State], Query(description="Only in these states.")] = [],  # noqa: B006
         model: Annotated[list[str], Query(description="Only where one of these models was used.")] = [],  # noqa: B006
         q: Annotated[str, Query(max_length=500, description="Title, id or project contains this.")] = "",
+        words: Annotated[
+            str,
+            Query(max_length=500, description="All words are in title, first prompt, id, project, branch or model."),
+        ] = "",
         since: Annotated[str | None, Query(description="Active then or later: `7d`, `2026-11-01`, ISO.")] = None,
         until: Annotated[str | None, Query(description="Begun before: `7d`, `2026-11-01`, ISO.")] = None,
         min_cost: Annotated[
@@ -80,6 +85,7 @@ def sessions_router(context: ServerContext) -> APIRouter:
             states=frozenset(state),
             models=frozenset(model),
             text=q,
+            words=tuple(words.split()[:_MOST_WORDS]),
             since=micros_of(since, context.settings),
             until=micros_of(until, context.settings),
             errors=errors,

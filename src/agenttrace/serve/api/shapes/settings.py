@@ -84,3 +84,23 @@ class DemoData(Shape):
     """Whether there are demo sessions; ``removing`` until the recorder has removed them."""
 
     state: Literal["absent", "loaded", "removing"]
+
+
+class SavedView(Shape):
+    """A saved view of a page."""
+
+    id: str
+    page: Literal["sessions", "usage", "insights"]
+    name: str
+    #: The part of the page's address after the ``?``.
+    search: str
+    #: With all users.
+    shared: bool
+    owner: str
+    mine: bool
+
+
+class SavedViewList(Shape):
+    """The saved views of the visitor, and those that others share."""
+
+    items: list[SavedView]
