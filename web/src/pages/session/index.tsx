@@ -56,7 +56,7 @@ function SessionPage({ name }: { name: string }) {
       {!spans && error ? <Failed error={error} retry={retry} /> : null}
       {!ready && !error && <Loading lines={12} />}
       {ready && ready.table.length === 0 && <Nothing />}
-      {ready && ready.table.length > 0 && <Views spans={ready} live={isLive(session)} received={session?.agent === RECEIVED} changed={changed} />}
+      {ready && ready.table.length > 0 && <Views spans={ready} session={session} live={isLive(session)} received={session?.agent === RECEIVED} changed={changed} />}
       {spans && !spans.whole && <p className="faint">{t.loadingMore}</p>}
     </Page>
   );

@@ -5,9 +5,20 @@ import type { How, Params } from "../../../url";
 import { useParams } from "../../../url";
 import type { Filter } from "../model/rows";
 
-const VIEWS = ["conversation", "waterfall", "requests"] as const;
+/** The tabs, in their order. */
+export const VIEWS = ["conversation", "waterfall", "changes", "tools", "requests", "raw"] as const;
 
 export type ViewName = (typeof VIEWS)[number];
+
+/** The tab that an address names: `tab`, or `view` in older links. */
+export function viewName(tab: string, view: string): ViewName {
+  return VIEWS.find((name) => name === tab) ?? VIEWS.find((name) => name === view) ?? "conversation";
+}
+
+/** The change of an address that leads to a tab; the usual one is not written. */
+export function tabParams(name: ViewName): Params {
+  return { tab: name === "conversation" ? null : name, view: null };
+}
 
 export interface View {
   name: ViewName;
@@ -20,6 +31,10 @@ export interface View {
   /** The window of time, in milliseconds since 1970; null for the whole session. */
   zoom: readonly [number, number] | null;
   search: string;
+  /** The file that is in view in the changes; "" for none. */
+  file: string;
+  /** The tool whose calls are listed among the tools; "" for none. */
+  calls: string;
   change(changes: Params, how?: How): void;
 }
 
@@ -28,13 +43,15 @@ export function useView(): View {
   return useMemo(() => {
     const [from, to] = [params.number("from"), params.number("to")];
     return {
-      name: VIEWS.find((name) => name === params.text("view")) ?? "conversation",
+      name: viewName(params.text("tab"), params.text("view")),
       span: params.text("span") || null,
       filter: { errors: params.flag("errors"), tool: params.text("tool") },
       hideThinking: params.flag("nothinking"),
       realTime: params.flag("realtime"),
       zoom: from !== null && to !== null && to > from ? [from, to] : null,
       search: params.text("q"),
+      file: params.text("file"),
+      calls: params.text("calls"),
       change: params.change,
     };
   }, [params]);
