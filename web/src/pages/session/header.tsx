@@ -177,7 +177,9 @@ export function Actions({ session }: { session: SessionDetail }) {
           <CopyResume resume={session.resume} />
         </span>
       )}
-      <CopyLink hint={t.copyLink} session={session.key} />
+      <span className={styles.wideOnly}>
+        <CopyLink hint={t.copyLink} session={session.key} />
+      </span>
       <OutcomesButton session={session} />
       <RulesButton session={session} />
       <Popup

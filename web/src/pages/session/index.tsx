@@ -48,9 +48,9 @@ function SessionPage({ name }: { name: string }) {
       full
       title={session ? <Text line none={t.untitled}>{title}</Text> : t.window}
       windowTitle={title}
-      note={session && <Facts session={session} />}
       actions={session && <Actions session={session} />}
     >
+      {session && <Facts session={session} />}
       <Stale />
       {!session && query.error ? <Failed error={query.error} retry={() => void query.refetch()} /> : null}
       {!spans && error ? <Failed error={error} retry={retry} /> : null}

@@ -1,5 +1,5 @@
 /** Which view, which spans, and the search in the session. */
-import { useMemo } from "react";
+import { useEffect, useMemo } from "react";
 
 import { Button, IconButton, SearchInput, Select, Tabs, visible } from "../../parts";
 import { useText } from "../../text";
@@ -28,6 +28,10 @@ export function Toolbar({ view, spans, onZoom, outline, onOutline }: ToolbarProp
   const t = useText(text);
   const o = useText(outlineText);
   const hasRows = view.name === "conversation" || view.name === "waterfall";
+  useEffect(() => {
+    // On narrow screens the tabs are wider than the page.
+    document.getElementById(`${TABS}-tab-${view.name}`)?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [view.name]);
   return (
     <div className={styles.toolbar} role="group" aria-label={t.filters}>
       <Tabs<ViewName>

@@ -40,7 +40,7 @@ export function Outline({ spans, session, cache, turn, onGo, onFile }: OutlinePr
     <TextsContext value={cache}>
       <nav className={styles.outline} aria-label={t.name}>
         <Turns spans={spans} cache={cache} turn={turn} onGo={onGo} />
-        {session && session.outcomes !== null && session.outcomes.files > 0 && <Files session={session} onFile={onFile} />}
+        {session && session.outcomes?.files !== 0 && <Files session={session} onFile={onFile} />}
         {session && session.marks.notes > 0 && <NoteList session={session} onGo={onGo} />}
       </nav>
     </TextsContext>
@@ -161,10 +161,11 @@ function Files({ session, onFile }: { session: SessionDetail; onFile: OutlinePro
   const small = session.events <= LINES;
   const query = useGet<SessionChanges>(`/sessions/${session.key}/changes`, {}, { when: small, keep: true, fresh: 30_000 });
   const { outcomes } = session;
-  if (!outcomes) return null;
   const files = query.data?.files ?? [];
+  const count = Math.max(outcomes?.files ?? 0, files.length);
+  if (count === 0) return null;
   return (
-    <Group title={t.files} note={f.count(Math.max(outcomes.files, files.length))}>
+    <Group title={t.files} note={f.count(count)}>
       <ol role="list">
         {files.slice(0, FILES).map((file) => (
           <li key={file.path}>
@@ -178,7 +179,7 @@ function Files({ session, onFile }: { session: SessionDetail; onFile: OutlinePro
         ))}
       </ol>
       <button type="button" className={styles.more} onClick={() => onFile(null)}>
-        {t.allChanges} <Lines added={query.data?.added ?? outcomes.added} removed={query.data?.removed ?? outcomes.removed} />
+        {t.allChanges} <Lines added={query.data?.added ?? outcomes?.added ?? null} removed={query.data?.removed ?? outcomes?.removed ?? null} />
       </button>
     </Group>
   );
