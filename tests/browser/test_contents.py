@@ -85,7 +85,8 @@ def test_session(visit: Visit, told: Program) -> None:
     expect(figure(page, "tool calls")).to_have_text(str(session["tools"]))
     expect(figure(page, "error")).to_have_text(str(session["errors"]))
     expect(page.locator(f"[title='{usage['output_tokens']}']").first).to_be_visible()
-    fork = page.locator(f"a[href='/sessions/{key_of('claude-code', CLAUDE_FORK)}']")
+    family = page.get_by_role("paragraph").filter(has_text="Fork")
+    fork = family.locator(f"a[href='/sessions/{key_of('claude-code', CLAUDE_FORK)}']")
     expect(fork).to_be_visible()
     rows = page.get_by_role("list", name="Conversation, in reading order").get_by_role("listitem")
     expect(rows.first).to_contain_text("SCENARIO parallel please")
@@ -101,7 +102,7 @@ def test_session(visit: Visit, told: Program) -> None:
     expect(pane).to_contain_text("gen_ai.operation.name")
     fork.click()
     expect(page.get_by_text("Fork of")).to_be_visible()
-    expect(page.locator(f"a[href='/sessions/{key_of('claude-code', CLAUDE)}']")).to_be_visible()
+    expect(family.locator(f"a[href='/sessions/{key_of('claude-code', CLAUDE)}']")).to_be_visible()
 
 
 def test_prices(visit: Visit, told: Program) -> None:
@@ -137,7 +138,7 @@ def test_requests(visit: Visit, told: Program) -> None:
     calls = [item for item in found["items"] if item["stream"] == "main"]
     page = visit.open(f"/sessions/{key_of('kimi-cli', KIMI_CLI)}")
     page.get_by_text("Requests", exact=True).click()
-    expect(page).to_have_url(re.compile("view=requests"))
+    expect(page).to_have_url(re.compile("tab=requests"))
     rows = page.get_by_role("table", name="Model calls and their context").locator("tbody tr")
     expect(rows).to_have_count(len(calls))
     expect(page.get_by_role("figure").locator("canvas").first).to_be_visible()

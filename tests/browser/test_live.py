@@ -114,7 +114,7 @@ def test_a_new_session_is_on_every_page(own: running, own_visit: Visit) -> None:
     expect(page.get_by_text("Begin fresh")).to_be_visible()
     log.write("the tide comes in")
     expect(page.get_by_text("the tide comes in")).to_be_visible()
-    page.get_by_role("radio", name="Waterfall").click()
+    page.get_by_role("tab", name="Waterfall").click()
     log.write("the tide goes out")
     expect(page.get_by_role("treegrid").get_by_text("the tide goes out")).to_be_visible()
 

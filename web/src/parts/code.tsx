@@ -6,6 +6,7 @@ import { useText } from "../text";
 import { Button } from "./button";
 import styles from "./code.module.css";
 import { Copy } from "./copy";
+import { Highlight } from "./highlight";
 import { beginning, visible } from "./text";
 import { text as words } from "./words";
 
@@ -25,6 +26,8 @@ interface CodeProps {
   whole?: () => Promise<string>;
   /** Without a copy button. */
   bare?: boolean;
+  /** The language of a program text: its words are coloured. */
+  language?: string | null;
 }
 
 /** Characters in a piece, and pieces shown at first. */
@@ -42,7 +45,7 @@ export function pieces(text: string, length = PIECE): string[] {
   return found;
 }
 
-export function Code({ text, label, total, onMore, busy, prose, whole, bare }: CodeProps) {
+export function Code({ text, label, total, onMore, busy, prose, whole, bare, language = null }: CodeProps) {
   const t = useText(words);
   const f = useFormat();
   const [shown, setShown] = useState(FIRST * PIECE);
@@ -58,13 +61,17 @@ export function Code({ text, label, total, onMore, busy, prose, whole, bare }: C
       {/* The focus makes long texts scrollable by keyboard. */}
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
       <pre className={prose ? styles.prose : styles.code} dir="auto" role="group" aria-label={label} tabIndex={0}>
-        {pieces(here).map((piece, index) => (
-          // Pieces are only ever added at the end.
-          // oxlint-disable-next-line react/no-array-index-key
-          <span key={index}>
-            {visible(piece)}
-          </span>
-        ))}
+        {language === null ? (
+          pieces(here).map((piece, index) => (
+            // Pieces are only ever added at the end.
+            // oxlint-disable-next-line react/no-array-index-key
+            <span key={index}>
+              {visible(piece)}
+            </span>
+          ))
+        ) : (
+          <Highlight text={visible(here)} language={language} />
+        )}
       </pre>
       {!bare && (
         <div className={styles.copy}>

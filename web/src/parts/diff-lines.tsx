@@ -7,9 +7,9 @@ import { useText } from "../text";
 import { Button } from "./button";
 import { Code } from "./code";
 import styles from "./diff-view.module.css";
+import { Row } from "./diff-row";
 import type { DiffRow } from "./diff-rows";
 import { folded, rowsOf } from "./diff-rows";
-import { beginning, visible } from "./text";
 import { text } from "./words";
 
 interface DiffLinesProps {
@@ -18,7 +18,6 @@ interface DiffLinesProps {
   label: string;
 }
 
-const LINE_MOST = 2000;
 const ROWS_MOST = 2000;
 
 export default function DiffLines({ before, after, label }: DiffLinesProps) {
@@ -76,21 +75,5 @@ function Rows({ rows, label }: { rows: DiffRow[]; label: string }) {
         </Button>
       )}
     </div>
-  );
-}
-
-function Row({ row }: { row: DiffRow }) {
-  const t = useText(text);
-  const sign = row.change === "added" ? "+" : row.change === "removed" ? "−" : "";
-  return (
-    <tr className={row.change ? styles[row.change] : undefined}>
-      <td className={styles.number}>{row.before}</td>
-      <td className={styles.number}>{row.after}</td>
-      <td className={styles.sign}>
-        <span aria-hidden="true">{sign}</span>
-        {row.change && <span className="unseen">{t[row.change]}</span>}
-      </td>
-      <td dir="auto">{visible(beginning(row.text, LINE_MOST)) + (row.text.length > LINE_MOST ? "…" : "")}</td>
-    </tr>
   );
 }

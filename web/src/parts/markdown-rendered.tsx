@@ -5,6 +5,8 @@ import type { Components } from "react-markdown";
 import remarkGfm from "remark-gfm";
 
 import { useText } from "../text";
+import { Highlight } from "./highlight";
+import { fenceLanguage } from "./language";
 import { safeAddress } from "./links";
 import styles from "./markdown.module.css";
 import { text as words } from "./words";
@@ -34,6 +36,12 @@ function Heading({ children }: { children?: ReactNode }) {
   );
 }
 
+/** Code in a line, or a fence whose language may be known. */
+function Program({ name, children }: { name: string; children?: ReactNode }) {
+  const language = fenceLanguage(/language-(\S+)/.exec(name)?.[1] ?? "");
+  return <code>{typeof children === "string" ? <Highlight text={children} language={language} /> : children}</code>;
+}
+
 const COMPONENTS: Components = {
   a: ({ href, children }) => <Link href={href}>{children}</Link>,
   img: ({ src, alt }) => <Image src={src} alt={alt} />,
@@ -51,6 +59,7 @@ const COMPONENTS: Components = {
       <table>{children}</table>
     </div>
   ),
+  code: ({ className, children }) => <Program name={className ?? ""}>{children}</Program>,
   // Focus makes wide code scrollable by keyboard.
   // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
   pre: ({ children }) => <pre tabIndex={0}>{children}</pre>,

@@ -1,5 +1,6 @@
-/** Theme and language. */
-import { Segmented } from "../parts/controls";
+/** Theme, language and editor. */
+import { EDITORS, EDITOR_NAMES, setEditor, useEditor } from "../editor";
+import { Segmented, Select } from "../parts/controls";
 import type { Language } from "../text";
 import { setLanguage, useLanguage, useText } from "../text";
 import { setTheme, useTheme } from "../theme";
@@ -24,6 +25,7 @@ export function Preferences() {
         <span>{t.language}</span>
         <LanguageSwitch />
       </div>
+      <EditorSelect />
     </div>
   );
 }
@@ -42,6 +44,20 @@ function ThemeSwitch() {
         { value: "dark", label: t.themes.dark, icon: "moon" },
       ]}
     />
+  );
+}
+
+/** Which editor files are opened in; only where the browser is on the machine with the files. */
+function EditorSelect() {
+  const t = useText(text);
+  const editor = useEditor();
+  if (editor === null) return null;
+  const options = EDITORS.map((name) => ({ value: name, label: name === "none" ? t.noEditor : EDITOR_NAMES[name] }));
+  return (
+    <div className={styles.preference}>
+      <span aria-hidden="true">{t.editor}</span>
+      <Select bare label={t.editor} value={editor} options={options} onChange={setEditor} />
+    </div>
   );
 }
 

@@ -13,6 +13,7 @@ import { Beside } from "./annotations/beside";
 import { UsageCheckFigure } from "./check/usage-check";
 import { CopyLink } from "./copy-link";
 import styles from "./header.module.css";
+import { NeighbourLinks } from "./neighbours";
 import { OutcomesButton } from "./outcomes/outcomes";
 import { text as outcomeText } from "./outcomes/text";
 import { CopyResume } from "./resume/copy-resume";
@@ -167,6 +168,7 @@ export function Actions({ session }: { session: SessionDetail }) {
   const t = useText(text);
   return (
     <>
+      <NeighbourLinks session={session} />
       <span className={styles.wideOnly}>
         <Copy text={session.session_id} hint={t.copyId} />
       </span>
@@ -175,7 +177,9 @@ export function Actions({ session }: { session: SessionDetail }) {
           <CopyResume resume={session.resume} />
         </span>
       )}
-      <CopyLink hint={t.copyLink} session={session.key} />
+      <span className={styles.wideOnly}>
+        <CopyLink hint={t.copyLink} session={session.key} />
+      </span>
       <OutcomesButton session={session} />
       <RulesButton session={session} />
       <Popup

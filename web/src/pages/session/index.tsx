@@ -48,15 +48,15 @@ function SessionPage({ name }: { name: string }) {
       full
       title={session ? <Text line none={t.untitled}>{title}</Text> : t.window}
       windowTitle={title}
-      note={session && <Facts session={session} />}
       actions={session && <Actions session={session} />}
     >
+      {session && <Facts session={session} />}
       <Stale />
       {!session && query.error ? <Failed error={query.error} retry={() => void query.refetch()} /> : null}
       {!spans && error ? <Failed error={error} retry={retry} /> : null}
       {!ready && !error && <Loading lines={12} />}
       {ready && ready.table.length === 0 && <Nothing />}
-      {ready && ready.table.length > 0 && <Views spans={ready} live={isLive(session)} received={session?.agent === RECEIVED} changed={changed} />}
+      {ready && ready.table.length > 0 && <Views spans={ready} session={session} live={isLive(session)} received={session?.agent === RECEIVED} changed={changed} />}
       {spans && !spans.whole && <p className="faint">{t.loadingMore}</p>}
     </Page>
   );

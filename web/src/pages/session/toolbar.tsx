@@ -1,11 +1,13 @@
 /** Which view, which spans, and the search in the session. */
-import { useMemo } from "react";
+import { useEffect, useMemo } from "react";
 
-import { SearchInput, Segmented, Select, visible } from "../../parts";
+import { IconButton, SearchInput, Select, Tabs, visible } from "../../parts";
 import { useText } from "../../text";
 import type { Spans } from "./data/use-spans";
 import type { View, ViewName } from "./data/use-view";
+import { VIEWS, tabParams } from "./data/use-view";
 import { toolCounts } from "./model/rows";
+import { text as outlineText } from "./outline/text";
 import { text } from "./text";
 import { Toggle } from "./toggle";
 import styles from "./toolbar.module.css";
@@ -13,28 +15,36 @@ import type { Window } from "./waterfall/use-scale";
 import { WaterfallControls } from "./waterfall/waterfall-controls";
 
 export const SEARCH = "session-search";
+/** The id of the tabs, by which their panel is found. */
+export const TABS = "session";
 
 interface ToolbarProps {
   view: View;
   spans: Spans;
   time: Window;
+  /** Whether the outline is shown. */
+  outline: boolean;
+  onOutline: () => void;
 }
 
-export function Toolbar({ view, spans, time }: ToolbarProps) {
+export function Toolbar({ view, spans, time, outline, onOutline }: ToolbarProps) {
   const t = useText(text);
+  const o = useText(outlineText);
+  const hasRows = view.name === "conversation" || view.name === "waterfall";
+  useEffect(() => {
+    // On narrow screens the tabs are wider than the page.
+    document.getElementById(`${TABS}-tab-${view.name}`)?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [view.name]);
   return (
     <div className={styles.toolbar} role="group" aria-label={t.filters}>
-      <Segmented<ViewName>
+      <Tabs<ViewName>
+        id={TABS}
         label={t.view}
         value={view.name}
-        onChange={(name) => view.change({ view: name === "conversation" ? null : name })}
-        choices={[
-          { value: "conversation", label: t.conversation, icon: "chat", title: `${t.conversation} (c)` },
-          { value: "waterfall", label: t.waterfall, icon: "session", title: `${t.waterfall} (w)` },
-          { value: "requests", label: t.requests, icon: "usage", title: `${t.requests} (r)` },
-        ]}
+        onChange={(name) => view.change(tabParams(name))}
+        choices={VIEWS.map((name, index) => ({ value: name, label: t.tabs[name], title: `${t.tabs[name]} (${index + 1})` }))}
       />
-      {view.name !== "requests" && (
+      {hasRows && (
         <>
           <Toggle on={view.filter.errors} label={t.onlyErrors} onChange={(on) => view.change({ errors: on })} />
           <ToolSelect view={view} spans={spans} />
@@ -47,6 +57,7 @@ export function Toolbar({ view, spans, time }: ToolbarProps) {
       <div className={styles.search}>
         <SearchInput id={SEARCH} label={t.search} value={view.search} onChange={(q) => view.change({ q })} />
       </div>
+      <IconButton icon="outline" label={`${outline ? o.hide : o.show} (o)`} pressed={outline} className={styles.outline} onClick={onOutline} />
     </div>
   );
 }

@@ -1,6 +1,6 @@
 /** All sessions: live, filtered, searched. */
 import type { ReactNode } from "react";
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { useSearch } from "wouter";
 
 import { get } from "../../api/client";
@@ -11,6 +11,7 @@ import { SavedViews } from "../../saved-views/saved-views";
 import { NothingRecorded } from "../../shell/demo";
 import { useText } from "../../text";
 import { useFlagParam, useParams } from "../../url";
+import { keepList } from "./came-from";
 import { FilterControls } from "./filter-controls";
 import type { Filters, View } from "./filters";
 import { NO_FILTERS, SORTS, countSet, searchOf, viewOf, viewParams } from "./filters";
@@ -31,6 +32,10 @@ export default function Sessions() {
   const [held, setHeld] = useState(false);
   const found = useRows(view, held);
   useVisit(found.newest);
+  const { rows } = found;
+  useEffect(() => {
+    if (rows.length > 0) keepList({ search, keys: rows.map((row) => row.key) });
+  }, [search, rows]);
   const apply = (next: View) => params.change({ ...viewParams(next), titles: null }, { push: true });
   const change = (changes: Partial<Filters>) =>
     params.change(viewParams({ ...view, filters: { ...view.filters, ...changes } }));

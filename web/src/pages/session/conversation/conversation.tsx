@@ -8,6 +8,7 @@ import { useText } from "../../../text";
 import type { Spans } from "../data/use-spans";
 import { TextsContext, useWanted } from "../data/use-texts";
 import type { TextCache } from "../data/text-cache";
+import { turnAround } from "../model/outline";
 import { text } from "../text";
 import styles from "./conversation.module.css";
 import { Item } from "./item";
@@ -23,6 +24,8 @@ interface ConversationProps {
   onCurrent: (row: number) => void;
   /** The agent works: stay at the end while the reader is there. */
   live: boolean;
+  /** Called with the turn at the top when another one is there. */
+  onTop: (turn: number) => void;
 }
 
 /** Of turns, model calls and tools, until they are measured. */
@@ -30,7 +33,7 @@ const HEIGHTS = [92, 66, 86];
 /** So near to the end counts as being there. */
 const NEAR = 48;
 
-export function Conversation({ spans, rows, cache, current, jump, onCurrent, live }: ConversationProps) {
+export function Conversation({ spans, rows, cache, current, jump, onCurrent, live, onTop }: ConversationProps) {
   const t = useText(text);
   const { table } = spans;
   const scroller = useRef<HTMLDivElement>(null);
@@ -46,6 +49,10 @@ export function Conversation({ spans, rows, cache, current, jump, onCurrent, liv
   const seen = virtual.getVirtualItems();
   const wanted = useMemo(() => seen.map((item) => table.ids[rows[item.index] ?? 0] ?? ""), [seen, rows, table]);
   useWanted(cache, wanted);
+  const top = turnAround(table, rows[virtual.range?.startIndex ?? 0] ?? -1);
+  useEffect(() => onTop(top), [top, onTop]);
+  // Rows may turn out lower than thought: then everything is in view.
+  const below = virtual.getTotalSize() - (virtual.scrollOffset ?? 0) - (virtual.scrollRect?.height ?? 0) > NEAR;
   const end = useEnd(scroller, virtual.getTotalSize(), rows.length, live, live && jump === 0);
   useEffect(() => {
     if (current < 0 || jump === 0) return;
@@ -83,7 +90,7 @@ export function Conversation({ spans, rows, cache, current, jump, onCurrent, liv
             ))}
           </div>
         </div>
-        {end.news && (
+        {end.news && below && (
           <div className={styles.toEnd}>
             <Button small icon="down" onClick={end.go}>
               {t.newBelow}
@@ -105,6 +112,11 @@ function focusRow(scroller: HTMLElement | null, index: number): void {
   );
 }
 
+/** Whether the end is in view, or nearly: then there is nothing below. */
+function isNearEnd(element: HTMLElement): boolean {
+  return element.scrollHeight - element.scrollTop - element.clientHeight < NEAR;
+}
+
 /** Follows the end of a growing list while the reader is there; otherwise shows that there is more. */
 function useEnd(scroller: RefObject<HTMLDivElement | null>, height: number, count: number, live: boolean, begin: boolean) {
   const following = useRef(begin);
@@ -120,14 +132,15 @@ function useEnd(scroller: RefObject<HTMLDivElement | null>, height: number, coun
     const grew = count > before.current;
     before.current = count;
     if (!live) return;
-    if (following.current) scroller.current?.scrollTo({ top: scroller.current.scrollHeight });
+    const element = scroller.current;
+    if (following.current) element?.scrollTo({ top: element.scrollHeight });
     else if (grew) setNews(true);
   }, [scroller, height, count, live]);
   const onScroll = () => {
     const element = scroller.current;
     if (!element) return;
     // Rows that turn out higher than thought push the end away: only who moves up has left it.
-    const near = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR;
+    const near = isNearEnd(element);
     if (near) setNews(false);
     following.current = near || (following.current && element.scrollTop >= top.current);
     top.current = element.scrollTop;

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 
 import type { TextPiece } from "../../../api/shapes";
-import { Copy, DiffView, Failed, Loading, PathText } from "../../../parts";
+import { Copy, DiffView, Failed, Loading, OpenFile, PathText } from "../../../parts";
 import { useText } from "../../../text";
 import { textPath, wholeText } from "../data/long-text";
 import { charactersOf } from "../model/characters";
@@ -54,6 +54,7 @@ export function Edits({ span, tool, piece }: EditsProps) {
             <div className={styles.editPath}>
               <PathText>{edit.path}</PathText>
               <Copy text={edit.path} />
+              <OpenFile path={edit.path} />
             </div>
           )}
           <DiffView before={edit.before} after={edit.after} label={`${t.pane.edited} ${edit.path}`} />

@@ -11,16 +11,17 @@ interface LongPieceProps {
   piece: TextPiece;
   label: string;
   as: "markdown" | "prose" | "code";
+  language?: string | null;
 }
 
-export function LongPiece({ span, piece, label, as }: LongPieceProps) {
+export function LongPiece({ span, piece, label, as, language }: LongPieceProps) {
   const t = useText(text);
   const { key } = useSessionTools();
   const long = useLongText(key, span, piece);
   const props = { text: long.text, total: long.total, label, onMore: long.onMore, busy: long.busy };
   return (
     <>
-      {as === "markdown" ? <Markdown {...props} /> : <Code {...props} prose={as === "prose"} bare={as === "prose"} whole={long.whole} />}
+      {as === "markdown" ? <Markdown {...props} /> : <Code {...props} prose={as === "prose"} bare={as === "prose"} whole={long.whole} language={language} />}
       {long.error ? <Failed error={long.error} title={t.loadFailed} retry={long.onMore} /> : null}
     </>
   );

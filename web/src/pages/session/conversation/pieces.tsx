@@ -1,13 +1,15 @@
 /** Texts of a span one below the other, each as its kind is shown. */
 import type { TextPiece } from "../../../api/shapes";
 import { useFormat } from "../../../format";
-import { Icon, Text } from "../../../parts";
+import { Icon, Text, isTraceback } from "../../../parts";
 import { useText } from "../../../text";
 import { oneLine } from "../model/call-arguments";
 import { useSessionTools } from "../session-context";
 import { text } from "../text";
 import styles from "./conversation.module.css";
 import { LongPiece } from "./long-piece";
+import { Media } from "./media";
+import { text as ownText } from "./text";
 
 interface PiecesProps {
   span: string;
@@ -22,6 +24,7 @@ export function Pieces({ span, pieces, foldAnswers = false }: PiecesProps) {
 
 function OnePiece({ span, piece, fold }: { span: string; piece: TextPiece; fold: boolean }) {
   const t = useText(text);
+  const own = useText(ownText);
   const { hideThinking } = useSessionTools();
   switch (piece.kind) {
     case "thinking":
@@ -37,7 +40,7 @@ function OnePiece({ span, piece, fold }: { span: string; piece: TextPiece; fold:
     case "error":
       return (
         <div className={styles.error} role="group" aria-label={t.error}>
-          <LongPiece span={span} piece={piece} label={t.error} as="prose" />
+          <LongPiece span={span} piece={piece} label={t.error} as={isTraceback(piece.text) ? "code" : "prose"} />
         </div>
       );
     case "prompt":
@@ -47,14 +50,16 @@ function OnePiece({ span, piece, fold }: { span: string; piece: TextPiece; fold:
         </div>
       );
     case "note":
-      return <Folded span={span} piece={piece} label={t.note} />;
+      return <Folded span={span} piece={piece} label={t.note} role={own.roles.system} />;
+    case "media":
+      return piece.media && <Media info={piece.media} />;
     default:
       return <LongPiece span={span} piece={piece} label={t[piece.kind]} as="prose" />;
   }
 }
 
 /** Collapsed by default. */
-function Folded({ span, piece, label }: { span: string; piece: TextPiece; label: string }) {
+function Folded({ span, piece, label, role }: { span: string; piece: TextPiece; label: string; role?: string }) {
   const f = useFormat();
   const tools = useSessionTools();
   const name = `${span} ${piece.index}`;
@@ -63,11 +68,20 @@ function Folded({ span, piece, label }: { span: string; piece: TextPiece; label:
     <div className={styles.folded}>
       <button type="button" aria-expanded={open} onClick={() => tools.toggle("texts", name, !open)}>
         <Icon name={open ? "down" : "right"} size={12} />
-        <span>{label}</span>
+        <span>
+          {role !== undefined && <span className={styles.role}>{role}</span>}
+          {label}
+        </span>
         {!open && <Text className={styles.glimpse}>{oneLine(piece.text)}</Text>}
         <span className={styles.chars}>{f.count(piece.chars)}</span>
       </button>
       {open && <LongPiece span={span} piece={piece} label={label} as="prose" />}
     </div>
   );
+}
+
+/** Something failed, and the log does not say why. */
+export function NoReason() {
+  const t = useText(ownText);
+  return <p className={styles.noReason}>{t.noReason}</p>;
 }

@@ -8,15 +8,18 @@ import { Duration, Mark, SpanCost } from "../span-words";
 import { text } from "../text";
 import styles from "./conversation.module.css";
 import type { ItemProps } from "./item";
-import { Pieces } from "./pieces";
+import { NoReason, Pieces } from "./pieces";
 import { Skeleton } from "./skeleton";
+import { text as ownText } from "./text";
 
 export function StepItem({ spans, row }: ItemProps) {
   const { table } = spans;
   const id = table.ids[row] ?? "";
   const pieces = useTexts(id);
   const [inner, outer] = turnsAround(spans, row);
-  const asked = [...(useTexts(inner) ?? []), ...(useTexts(outer) ?? [])].map((piece) => piece.kind === "prompt" && piece.text);
+  const around = [...(useTexts(inner) ?? []), ...(useTexts(outer) ?? [])];
+  const asked = around.map((piece) => piece.kind === "prompt" && piece.text);
+  const told = [...(pieces ?? []), ...around].some((piece) => piece.kind === "error");
   return (
     <>
       <StepHead spans={spans} row={row} />
@@ -26,6 +29,7 @@ export function StepItem({ spans, row }: ItemProps) {
         // If a model call has its prompt, its turn often has the same.
         <Pieces span={id} pieces={pieces.filter((piece) => piece.kind !== "prompt" || !asked.includes(piece.text))} />
       )}
+      {pieces && !told && table.statusOf(row) === "error" && <NoReason />}
     </>
   );
 }
@@ -38,12 +42,16 @@ function turnsAround({ table }: ItemProps["spans"], row: number): [string, strin
 
 function StepHead({ spans, row }: ItemProps) {
   const t = useText(text);
+  const own = useText(ownText);
   const f = useFormat();
   const tools = useSessionTools();
   const { table } = spans;
   const input = table.input[row] ?? Number.NaN;
   return (
     <div className={styles.stepHead}>
+      <span className={styles.role} data-role="assistant">
+        {own.roles.assistant}
+      </span>
       <button type="button" className={styles.title} onClick={() => tools.details(table.ids[row] ?? "")}>
         <Text>{table.models[row] ?? t.modelCall}</Text>
       </button>

@@ -3,39 +3,54 @@ import { useFormat } from "../../../format";
 import { Icon, Text } from "../../../parts";
 import { useText } from "../../../text";
 import { useTexts } from "../data/use-texts";
+import { countsAsFailure } from "../model/roll-up";
 import { useSessionTools } from "../session-context";
 import { Duration, Mark, SumCost } from "../span-words";
 import { text } from "../text";
 import styles from "./conversation.module.css";
 import type { ItemProps } from "./item";
 import { LongPiece } from "./long-piece";
-import { Pieces } from "./pieces";
+import { Media } from "./media";
+import { NoReason, Pieces } from "./pieces";
 import { Skeleton } from "./skeleton";
+import { text as ownText } from "./text";
 
 export function TurnItem({ spans, row }: ItemProps) {
   const { table } = spans;
   const id = table.ids[row] ?? "";
   const pieces = useTexts(id);
   const t = useText(text);
+  const own = useText(ownText);
   const { received } = useSessionTools();
+  const asked = pieces?.filter((piece) => piece.kind === "prompt" || piece.kind === "media") ?? [];
+  const sums = spans.sums.of(row);
+  const failed = table.statusOf(row) === "error" && sums.errors <= 1 && countsAsFailure(table, row);
   return (
     <>
       <TurnHead spans={spans} row={row} />
       {pieces === undefined && <Skeleton lines={1} />}
-      {pieces?.map((piece) =>
-        piece.kind === "prompt" ? (
-          <div key={piece.index} className={styles.prompt}>
-            <LongPiece span={id} piece={piece} label={t.prompt} as="prose" />
-          </div>
-        ) : null,
+      {asked.length > 0 && (
+        <div className={styles.prompt}>
+          <span className={styles.role} data-role="user">
+            {table.nested(row) ? own.roles.agent : own.roles.user}
+          </span>
+          {asked.map((piece) =>
+            piece.media ? (
+              <Media key={piece.index} info={piece.media} />
+            ) : (
+              <LongPiece key={piece.index} span={id} piece={piece} label={t.prompt} as="prose" />
+            ),
+          )}
+        </div>
       )}
       {pieces && (
         <Pieces
           span={id}
-          pieces={pieces.filter((piece) => piece.kind !== "prompt")}
-          foldAnswers={received && spans.sums.of(row).steps > 0}
+          pieces={pieces.filter((piece) => !asked.includes(piece))}
+          foldAnswers={received && sums.steps > 0}
         />
       )}
+      {pieces && failed && !pieces.some((piece) => piece.kind === "error") && <NoReason />}
     </>
   );
 }

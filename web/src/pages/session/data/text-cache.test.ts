@@ -4,7 +4,7 @@ import type { Texts } from "../../../api/shapes";
 import { TextCache } from "./text-cache";
 
 function said(ids: readonly string[], text: string): Texts {
-  return { spans: Object.fromEntries(ids.map((id) => [id, [{ kind: "text", text, chars: text.length, index: 0, call: null }]])) };
+  return { spans: Object.fromEntries(ids.map((id) => [id, [{ kind: "text", text, chars: text.length, index: 0, call: null, media: null }]])) };
 }
 
 class World {

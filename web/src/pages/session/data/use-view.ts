@@ -5,9 +5,20 @@ import type { How, Params } from "../../../url";
 import { useParams } from "../../../url";
 import type { Filter } from "../model/rows";
 
-const VIEWS = ["conversation", "waterfall", "requests"] as const;
+/** The tabs, in their order. */
+export const VIEWS = ["conversation", "waterfall", "changes", "tools", "requests", "raw"] as const;
 
 export type ViewName = (typeof VIEWS)[number];
+
+/** The tab that an address names: `tab`, or `view` in older links. */
+export function viewName(tab: string, view: string): ViewName {
+  return VIEWS.find((name) => name === tab) ?? VIEWS.find((name) => name === view) ?? "conversation";
+}
+
+/** The change of an address that leads to a tab; the usual one is not written. */
+export function tabParams(name: ViewName): Params {
+  return { tab: name === "conversation" ? null : name, view: null };
+}
 
 export interface View {
   name: ViewName;
@@ -24,6 +35,10 @@ export interface View {
   /** Whether spans are also shown aggregated; null: depends on how many there are. */
   flame: boolean | null;
   search: string;
+  /** The file that is in view in the changes; "" for none. */
+  file: string;
+  /** The tool whose calls are listed among the tools; "" for none. */
+  calls: string;
   change(changes: Params, how?: How): void;
 }
 
@@ -31,7 +46,7 @@ export function useView(): View {
   const params = useParams();
   return useMemo(() => {
     const [from, to] = [params.number("from"), params.number("to")];
-    const name = VIEWS.find((name) => name === params.text("view")) ?? "conversation";
+    const name = viewName(params.text("tab"), params.text("view"));
     return {
       name,
       span: params.text("span") || null,
@@ -42,6 +57,8 @@ export function useView(): View {
       pinned: params.flag("pin"),
       flame: params.text("flame") === "" ? null : params.text("flame") !== "off",
       search: params.text("q"),
+      file: params.text("file"),
+      calls: params.text("calls"),
       change: params.change,
     };
   }, [params]);

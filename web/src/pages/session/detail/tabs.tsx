@@ -2,11 +2,13 @@
 import { useMemo, useState } from "react";
 
 import type { SpanDetail, TextPiece } from "../../../api/shapes";
-import { Copy, JsonView, Tabs, panelProps, parsed } from "../../../parts";
+import { Copy, JsonView, Tabs, guessed, isTraceback, panelProps } from "../../../parts";
 import { useText } from "../../../text";
+import { Call } from "../conversation/call";
 import { Edits } from "../conversation/edits";
 import { LongPiece } from "../conversation/long-piece";
-import { charactersOf } from "../model/characters";
+import { Media } from "../conversation/media";
+import { text as ownText } from "../conversation/text";
 import { changesFiles } from "../model/edits";
 import { text } from "../text";
 import { Lines } from "./lines";
@@ -40,8 +42,8 @@ export function PaneTabs({ detail }: { detail: SpanDetail }) {
         choices={tabs.map((tab) => ({ value: tab, label: t.tabs[tab], title: tab === "call" ? t.callHint : undefined }))}
       />
       <div {...panelProps("span", shown)} className={styles.panel}>
-        {shown === "messages" && <Texts detail={detail} kinds={["prompt", "thinking", "text", "error", "note"]} />}
-        {shown === "call" && <Texts detail={detail} kinds={["arguments", "result", "error"]} />}
+        {shown === "messages" && <Texts detail={detail} kinds={["prompt", "media", "thinking", "text", "error", "note"]} />}
+        {shown === "call" && <Texts detail={detail} kinds={["arguments", "result", "media", "error"]} />}
         {shown === "diff" && edit && <Edits span={detail.span_id} tool={tool} piece={edit} />}
         {shown === "lines" && <Lines lines={detail.lines} />}
         {shown === "attributes" && <Attributes detail={detail} />}
@@ -50,13 +52,19 @@ export function PaneTabs({ detail }: { detail: SpanDetail }) {
   );
 }
 
+function labelOf(t: (typeof text)["en"], picture: string, kind: TextPiece["kind"]): string {
+  if (kind === "text") return t.answer;
+  return kind === "media" ? picture : t[kind];
+}
+
 function Texts({ detail, kinds }: { detail: SpanDetail; kinds: readonly TextPiece["kind"][] }) {
   const t = useText(text);
+  const picture = useText(ownText).media.families.image;
   const pieces = detail.texts.filter((piece) => kinds.includes(piece.kind));
   if (pieces.length === 0) return <p className="faint">{t.noTexts}</p>;
   return pieces.map((piece) => (
     <section key={piece.index} className={styles.text} data-kind={piece.kind}>
-      <h3>{piece.kind === "text" ? t.answer : t[piece.kind]}</h3>
+      <h3>{labelOf(t, picture, piece.kind)}</h3>
       <Body detail={detail} piece={piece} />
     </section>
   ));
@@ -64,19 +72,13 @@ function Texts({ detail, kinds }: { detail: SpanDetail; kinds: readonly TextPiec
 
 function Body({ detail, piece }: { detail: SpanDetail; piece: TextPiece }) {
   const t = useText(text);
-  const whole = charactersOf(piece.text) >= piece.chars;
-  const value = useMemo(() => (piece.kind === "arguments" && whole ? parsed(piece.text) : undefined), [piece, whole]);
-  if (typeof value === "object" && value !== null) {
-    return (
-      <div className={styles.json}>
-        <JsonView value={value} />
-        <Copy text={piece.text} />
-      </div>
-    );
-  }
-  const label = piece.kind === "text" ? t.answer : t[piece.kind];
-  const as = piece.kind === "text" ? "markdown" : piece.kind === "arguments" || piece.kind === "result" ? "code" : "prose";
-  return <LongPiece span={detail.span_id} piece={piece} label={label} as={as} />;
+  if (piece.media) return <Media info={piece.media} />;
+  if (piece.kind === "arguments") return <Call span={detail.span_id} piece={piece} />;
+  const label = labelOf(t, "", piece.kind);
+  const code = piece.kind === "result" || (piece.kind === "error" && isTraceback(piece.text));
+  const as = piece.kind === "text" ? "markdown" : code ? "code" : "prose";
+  const language = piece.kind === "result" ? guessed(piece.text) : null;
+  return <LongPiece span={detail.span_id} piece={piece} label={label} as={as} language={language} />;
 }
 
 function Attributes({ detail }: { detail: SpanDetail }) {

@@ -79,8 +79,6 @@ function textOf(begun: string): string {
 
 /** The arguments that describe a call best, in order. */
 const TELLING = [
-  "command",
-  "cmd",
   "file_path",
   "path",
   "notebook_path",
@@ -98,10 +96,31 @@ const TELLING = [
 ];
 const LINE_MOST = 300;
 
-/** One line about a call. */
+const COMMANDS = ["command", "cmd", "commands", "script"];
+
+/** The shell command of a call, without the shell that runs it; null where it calls no command. */
+export function commandOf(fields: Arguments | null): string | null {
+  if (!fields) return null;
+  for (const name of COMMANDS) {
+    const value = fields[name];
+    const several = name === "commands" && Array.isArray(value) && value.every((each) => typeof each === "string");
+    const text = several ? (value as string[]).join("\n") : said(value);
+    if (text !== "") return text;
+  }
+  return null;
+}
+
+/** The arguments of a command beside the command itself. */
+export function besideCommand(fields: Arguments): [string, unknown][] {
+  return Object.entries(fields).filter(([name]) => !COMMANDS.includes(name));
+}
+
+/** One line about a call: a command as one types it, else the argument that tells most. */
 export function summaryOf(json: string): string {
   const fields = fieldsOf(json);
   if (!fields) return oneLine(json);
+  const shell = commandOf(fields);
+  if (shell !== null) return `$ ${oneLine(shell)}`;
   const telling = TELLING.map((name) => said(fields[name])).find((text) => text !== "");
   if (telling !== undefined) return oneLine(telling);
   const any = Object.values(fields).map(said).find((text) => text !== "");

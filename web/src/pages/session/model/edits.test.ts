@@ -22,9 +22,9 @@ describe("arguments", () => {
   });
 
   it("are summed up in one line by what tells most, however a command is wrapped", () => {
-    expect(summaryOf('{"description": "d", "command": "ls\\n  -l"}')).toBe("ls -l");
-    expect(summaryOf('{"command": ["bash", "-lc", "make test"]}')).toBe("make test");
-    expect(summaryOf('{"command": ["git", "status"]}')).toBe("git status");
+    expect(summaryOf('{"description": "d", "command": "ls\\n  -l"}')).toBe("$ ls -l");
+    expect(summaryOf('{"command": ["bash", "-lc", "make test"]}')).toBe("$ make test");
+    expect(summaryOf('{"command": ["git", "status"]}')).toBe("$ git status");
     expect(summaryOf('{"content": "x", "file_path": "/a/b"}')).toBe("/a/b");
     expect(summaryOf("*** Begin Patch\n*** End Patch")).toBe("*** Begin Patch *** End Patch");
     expect(summaryOf("{}")).toBe("");

@@ -29,6 +29,8 @@ export class RollUp {
   update(from: number): void {
     const { order } = this.table;
     let at = Math.min(from, this.length);
+    // Whether a turn's failure counts depends on the model calls in it.
+    for (const up of order.ancestors(order.rows[at] ?? -1)) at = Math.min(at, order.position[up] ?? at);
     this.reserve();
     for (; at < order.length; at += 1) this.add(at, order.rows[at] ?? 0);
     this.length = order.length;
@@ -68,7 +70,7 @@ export class RollUp {
     put(columns.output, at, output);
     put(columns.steps, at, kind === "step" ? 1 : 0);
     put(columns.tools, at, kind === "tool" ? 1 : 0);
-    put(columns.errors, at, table.statusOf(row) === "error" ? 1 : 0);
+    put(columns.errors, at, countsAsFailure(table, row) ? 1 : 0);
     put(columns.unpriced, at, !priced && (input > 0 || output > 0) ? 1 : 0);
     const currency = table.currencies[row];
     if (priced && currency && !this.costs.has(currency)) this.costs.set(currency, new Float64Array(columns.input.length));
@@ -81,6 +83,21 @@ export class RollUp {
     for (const name of COLUMNS) this.columns[name] = grown(this.columns[name], Float64Array, room);
     for (const [currency, sums] of this.costs) this.costs.set(currency, grown(sums, Float64Array, room));
   }
+}
+
+/** Whether a span failed, and is not a turn that failed with one of its model calls: the two are one failure. */
+export function countsAsFailure(table: SpanTable, row: number): boolean {
+  return table.statusOf(row) === "error" && !(table.kindOf(row) === "turn" && hasFailedStep(table, row));
+}
+
+function hasFailedStep(table: SpanTable, turn: number): boolean {
+  const { order } = table;
+  for (let at = (order.position[turn] ?? 0) + 1; at < (order.last[turn] ?? 0); ) {
+    const row = order.rows[at] ?? 0;
+    if (table.kindOf(row) === "step" && table.statusOf(row) === "error") return true;
+    at = order.last[row] ?? at + 1;
+  }
+  return false;
 }
 
 /** The sum behind a place. */

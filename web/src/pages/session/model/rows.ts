@@ -1,5 +1,6 @@
 /** Which spans are shown, in reading order, and how one gets from one to another. */
 import { pathRows } from "./flame";
+import { countsAsFailure } from "./roll-up";
 import type { SpanTable } from "./span-table";
 
 export interface Filter {
@@ -67,7 +68,7 @@ export function toolCounts(table: SpanTable): [string, number][] {
 export type Landmark = "error" | "tool" | "turn";
 
 const IS: Record<Landmark, (table: SpanTable, row: number) => boolean> = {
-  error: (table, row) => table.statusOf(row) === "error",
+  error: countsAsFailure,
   tool: (table, row) => table.kindOf(row) === "tool",
   turn: (table, row) => table.kindOf(row) === "turn",
 };
