@@ -25,7 +25,7 @@ PAGE_SOURCE := $(shell find web -type f -not -path '*/node_modules/*' 2>/dev/nul
 
 help:
 	@echo "make up           install everything and run AgentTrace"
-	@echo "make demo         run it with demo sessions (ARGS=--console: in the browser)"
+	@echo "make demo         run it with demo data in the browser, until Ctrl-C (nothing is kept)"
 	@echo "make test         install everything and run the tests (ARGS: arguments of pytest)"
 	@echo "make test-peers   run the tests against other programs, such as Phoenix"
 	@echo "make lint         ruff, mypy, import-linter, type check and lint of the console"
@@ -73,7 +73,7 @@ up: setup
 
 demo: setup
 	@$(MAKE) --no-print-directory console || echo "The console could not be built (see above); everything else works."
-	@$(BIN)/agenttrace demo $(ARGS)
+	@$(BIN)/agenttrace demo --console $(ARGS)
 
 test: setup-dev console
 	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web run --silent test

@@ -15,7 +15,7 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import CommandError
-from agenttrace.cli.options import OnlyJson, Port
+from agenttrace.cli.options import Browser, OnlyJson, Port
 from agenttrace.cli.record import import_now, recording
 from agenttrace.cli.tail import Printer, new_events, recorder_thread
 from agenttrace.config import ensure_home
@@ -55,12 +55,13 @@ def demo(
     ] = None,
     seconds: Annotated[float, typer.Option(min=0.0, help="How long it runs; 0: until Ctrl-C.")] = 30.0,
     speed: Annotated[float, typer.Option(min=0.01, help="Speed factor.")] = 2.0,
-    days: Annotated[int, typer.Option(min=0, max=365, help="Days of history to generate.")] = 14,
+    days: Annotated[int, typer.Option(min=0, max=365, help="Days of history to generate.")] = 28,
     seed: Annotated[int, typer.Option(help="Seed of the generated data.")] = 0,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data directory of the demo.")] = False,
     apps: Annotated[bool, typer.Option("--apps/--no-apps", help="Include applications.")] = True,
     console: Annotated[bool, typer.Option("--console", help="Open the console, until Ctrl-C.")] = False,
     port: Port = None,
+    browser: Browser = True,
     as_json: OnlyJson = False,
 ) -> None:
     """Run a demo: generated sessions of every agent, then applications with limits, a breaker and a budget."""
@@ -73,11 +74,15 @@ def demo(
     home = Path(tempfile.mkdtemp(prefix="agenttrace-demo-"))
     variables = {"HOME": str(home), "AGENTTRACE_HOME": str(home / ".agenttrace"), **environment(home)}
     try:
+        # Settings of the user, such as destinations and a database, are not those of the demo.
+        for name in [name for name in os.environ if name.startswith("AGENTTRACE_")]:
+            del os.environ[name]
         os.environ.update(variables)
         (home / ".agenttrace").mkdir(mode=0o700)
         past(home, days=days, seed=seed)
         if console:
-            demo_console.show(home, port=port, speed=speed, seed=seed, as_json=as_json)
+            opened = browser and not as_json and output.is_terminal()
+            demo_console.show(home, port=port, speed=speed, seed=seed, as_json=as_json, browser=opened)
             return
         settings = opening.settings()
         facts = _run(settings, home, seconds=seconds, speed=speed, seed=seed, quiet=as_json, apps=apps)

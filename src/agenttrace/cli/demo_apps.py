@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import time
 from collections import Counter
@@ -44,6 +45,8 @@ _TRIGGERS: tuple[tuple[str, int | None, dict[str, Any] | None], ...] = (
 )
 #: What a rule calls on a session, and how much of it.
 _SESSION_APPS, _SESSION_CHARS = ("session-summary", "session-score"), 6_000
+#: In the console: how long an application takes to answer, and how long it is until the next job.
+_SLOW_SECONDS, _PAUSE_SECONDS = 2.0, 5.0
 #: Users that ask at the same time: as many failures as open a breaker.
 _CROWD = 5
 #: Stores whose figures use up the rest of the day.
@@ -137,6 +140,16 @@ async def rehearse(on: Stage) -> None:
     on.simulator.always(app, None)
     for site in range(_SITE + 1, _SITE + 4):
         await on.triggers.trigger("dws_completed", site)
+
+
+async def keep_busy(on: Stage, stop: asyncio.Event) -> None:
+    """Trigger a job every few seconds, on applications that take their time, until ``stop`` is set."""
+    on.simulator.latency = _SLOW_SECONDS
+    for number in itertools.count(1):
+        await on.triggers.trigger("consumption", _SITE, _MEMBER + 100 + number, {"amount": 100 + number})
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _PAUSE_SECONDS)
+            return
 
 
 @asynccontextmanager

@@ -8,7 +8,8 @@ from collections.abc import Generator, Iterator
 from agenttrace.demo.fake_session import FakeLog, FakeSession, Json, LogLine, StepTokens, json_line, numbered, silence
 from agenttrace.demo.stories import Story, StoryCall, StoryStep
 
-_MODEL = "claude-sonnet-4-5"
+#: Chosen for each session.
+_MODELS = ("claude-sonnet-4-5", "claude-sonnet-4-5", "claude-opus-4-5", "claude-haiku-4-5")
 _NAMES = {"shell": "Bash", "read": "Read", "edit": "Edit", "search": "Grep", "delegate": "Agent"}
 
 
@@ -20,6 +21,7 @@ class _ClaudeLog:
         self.agent: str | None = None
         self.parent: str | None = None
         self.prompt = fake.uuid()
+        self.model = fake.rng.choice(_MODELS)
 
     def entry(self, body: Json, delay: float, *, parent: str | None = None) -> LogLine:
         """A line with the common fields, a child of ``parent`` or of the line before."""
@@ -76,7 +78,7 @@ def _step(log: _ClaudeLog, step: StoryStep, subagents: str) -> Iterator[LogLine]
     owners = []
     for block in blocks:
         # Each line repeats the usage of the response.
-        line = _assistant(identity, block, tokens, "tool_use" if step.calls else "end_turn")
+        line = _assistant(log.model, identity, block, tokens, "tool_use" if step.calls else "end_turn")
         yield log.entry(line, fake.writing(str(block)) / 2)
         owners.append(log.parent)
     for index in step.completion_order:
@@ -95,7 +97,7 @@ def _blocks(step: StoryStep, ids: list[str], fake: FakeSession) -> list[Json]:
     return blocks
 
 
-def _assistant(identity: tuple[str, str], block: Json, tokens: StepTokens, stop_reason: str | None) -> Json:
+def _assistant(model: str, identity: tuple[str, str], block: Json, tokens: StepTokens, stop_reason: str | None) -> Json:
     # Fresh input goes into the cache, but for a few tokens. A subagent's last line has a placeholder for the output.
     uncached = min(tokens.fresh, 3 + tokens.output % 9)
     written = {"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": tokens.fresh - uncached}
@@ -103,7 +105,7 @@ def _assistant(identity: tuple[str, str], block: Json, tokens: StepTokens, stop_
     figures |= {"cache_read_input_tokens": tokens.cached, "output_tokens": tokens.output if stop_reason else 2}
     figures |= {"server_tool_use": {"web_search_requests": 0, "web_fetch_requests": 0}, "service_tier": "standard"}
     figures |= {"cache_creation": written, "inference_geo": "", "iterations": [], "speed": "standard"}
-    message: Json = {"id": identity[0], "type": "message", "role": "assistant", "model": _MODEL}
+    message: Json = {"id": identity[0], "type": "message", "role": "assistant", "model": model}
     message |= {"content": [block], "stop_reason": stop_reason, "stop_sequence": None, "usage": figures}
     return {"message": message | {"stop_details": None}, "requestId": identity[1], "type": "assistant"}
 
@@ -163,7 +165,7 @@ def _subagent(
     answer = {"type": "text", "text": call.output}
     tokens = fake.tokens(call.work[-1])
     identity = (f"msg_01{fake.letters(22)}", f"req_011{fake.letters(21)}")
-    yield child.entry(_assistant(identity, answer, tokens, None), 0.5)
+    yield child.entry(_assistant(child.model, identity, answer, tokens, None), 0.5)
     detail: Json = {"status": "completed", "prompt": call.subject, "agentId": agent, "agentType": "Explore"}
     detail |= {"content": [answer], "totalDurationMs": int((fake.clock() - began) * 1000)}
     detail |= {"totalTokens": tokens.prompt + tokens.output, "totalToolUseCount": len(call.work) - 1}

@@ -47,11 +47,14 @@ class StepTokens(msgspec.Struct, frozen=True):
 class FakeSession:
     """The random values of one session, or of one subagent in it, from a seed."""
 
-    def __init__(self, *, seed: str, clock: Callable[[], float], home: str) -> None:
+    def __init__(
+        self, *, seed: str, clock: Callable[[], float], home: str, context: tuple[int, int] = (9_000, 14_000)
+    ) -> None:
         self.rng = random.Random(seed)  # noqa: S311 - reproducible on purpose
         self.clock = clock
         self.home = home
-        self.context = self.rng.randrange(9_000, 14_000)
+        #: The tokens of the next request; at first a random number between these.
+        self.context = self.rng.randrange(*context)
         self._cached = 0
 
     def child(self) -> FakeSession:

@@ -106,6 +106,9 @@ _FLAKY_OUTPUT = """...........F........
 E   TimeoutError: head() took longer than 2 s
 1 failed, 19 passed
 """
+_COMMIT = """[main 4f1c9ab] Limit of the checker
+ 2 files changed, 4 insertions(+), 2 deletions(-)
+"""
 _CONVERT = """def convert(amount, rate):
     # 金额以分为单位
     return int(amount * rate * 100) / 100
@@ -140,7 +143,8 @@ _FLAKY_TEST = (
     turn(
         "Good. Mention the new parameter in the README, one line.",
         step("", edit("README.md", "## Usage\n", "## Usage\n\n`alive(url, session, limit=10)`\n")),
-        step("Done: one line under Usage."),
+        step("", shell('git commit -am "Limit of the checker"', _COMMIT)),
+        step("Done: one line under *Usage*, and committed."),
     ),
 )
 
@@ -187,7 +191,9 @@ _SLOW_BUILD = (
                 "packages every time; its cache key contains the commit hash.",
                 step(
                     "",
-                    shell("./ci/durations --last 20", "install 370\nbundle 220\ne2e 175\n"),
+                    shell(
+                        "CI_PASSWORD=w0rd-0f-the-demo ./ci/durations --last 20", "install 370\nbundle 220\ne2e 175\n"
+                    ),
                     thinking="The build log index has durations.",
                 ),
                 step("", search("key:", "ci/pipeline.yml:22:    key: npm-{{ commit }}\n")),

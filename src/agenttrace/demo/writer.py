@@ -29,6 +29,13 @@ from agenttrace.demo.stories import STORIES
 FORMATS = {each.agent: each for each in (KIMI_CLI, KIMI_CODE, CLAUDE_CODE, CODEX, QWEN_CODE, NATIVE)}
 
 _DAY = 86_400
+#: How many sessions begin at each hour of a day, and when there are few.
+_HOURS = (1, 0, 0, 0, 0, 0, 0, 1, 3, 8, 10, 9, 4, 5, 9, 10, 8, 6, 3, 2, 3, 3, 2, 1)
+_WEEKEND = (5, 6)
+#: Sessions of the past are over by now.
+_LONGEST_SESSION = 1_800
+#: Sessions of the past were large ones, so that what is written live changes their sums little.
+_LONG_CONTEXT = (40_000, 120_000)
 #: Seconds between the first lines of two agents.
 _APART = 1.5
 #: How long ago each agent began its session of today, in seconds.
@@ -81,16 +88,26 @@ def past(
     now: float | None = None,
     work: str | None = None,
 ) -> None:
-    """Write, at once, the sessions of some days before today, so that the console is not empty.
+    """Write, at once, the sessions of some days before today into a directory, at the hours at which people work.
 
     ``work``: the directory of their projects.
     """
     end = time.time() if now is None else now
     for day in range(days, 0, -1):
         rng = random.Random(f"{seed}/past/{day}")  # noqa: S311 - reproducible on purpose
-        for each in rng.sample(list(FORMATS.values()), k=rng.randint(2, len(FORMATS))):
-            start = end - day * _DAY + rng.uniform(0, _DAY / 3)
-            _one_session(target_home, each, f"{seed}/past/{day}", start, end, work)
+        begin = end - day * _DAY
+        rest = time.localtime(begin + _DAY / 2).tm_wday in _WEEKEND
+        for each in rng.sample(list(FORMATS.values()), k=rng.randint(1, 2) if rest else rng.randint(3, len(FORMATS))):
+            for number in range(1 if rest else rng.randint(1, 3)):
+                start = min(_at_work(begin, rng), end - _LONGEST_SESSION)
+                _one_session(target_home, each, f"{seed}/past/{day}/{number}", start, end, work)
+
+
+def _at_work(begin: float, rng: random.Random) -> float:
+    """A time in the 24 hours after ``begin``, rarely at night and at noon."""
+    hour = rng.choices(range(24), _HOURS)[0]
+    midnight = time.mktime((*time.localtime(begin)[:3], 0, 0, 0, 0, 0, -1))
+    return begin + (midnight + hour * 3600 - begin) % _DAY + rng.uniform(0, 3600)
 
 
 def today(target_home: Path, *, seed: int = 0, now: float | None = None, work: str | None = None) -> None:
@@ -103,7 +120,7 @@ def today(target_home: Path, *, seed: int = 0, now: float | None = None, work: s
 def _one_session(target_home: Path, each: FakeLog, seed: str, start: float, end: float, work: str | None) -> None:
     """A session as far as it has come by ``end``."""
     moment = start
-    fake = FakeSession(seed=f"{seed}/{each.agent}", clock=lambda: moment, home=str(target_home))
+    fake = FakeSession(seed=f"{seed}/{each.agent}", clock=lambda: moment, home=str(target_home), context=_LONG_CONTEXT)
     story = fake.rng.choice(STORIES)
     touched = set()
     for line in each.session(story if work is None else msgspec.structs.replace(story, work=work), fake):
