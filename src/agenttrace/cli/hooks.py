@@ -35,16 +35,21 @@ AgentName = Annotated[
 def install(
     agent: AgentName,
     statusline: Annotated[bool, typer.Option("--statusline", help="Be its status line, too (Claude Code).")] = False,
+    guard: Annotated[
+        bool, typer.Option("--guard/--no-guard", help="Ask the guard; without it: the status line only.")
+    ] = True,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the guard into the settings of an agent."""
     target = _target(agent)
+    if not guard and not statusline:
+        raise UsageError("without the guard there is nothing to install", "Add --statusline.")
     if statusline and not target.status_line:
         raise UsageError(f"{target.title} has no status line for other programs", "Leave --statusline out.")
     installer = _installer()
-    plan = installer.plan_install(target, status_line=statusline)
+    plan = installer.plan_install(target, status_line=statusline, guard=guard)
     _carry_out(installer, plan, "installed", dry_run=dry_run, yes=yes, as_json=as_json)
     if plan.changes and not dry_run and not as_json and target.note:
         output.note(target.note)

@@ -53,6 +53,7 @@ from agenttrace.cli import (
 )
 
 EPILOG = """
+  agenttrace             live view in the terminal; the first time: import, and open the console
   agenttrace up          find the logs of this machine and keep recording
   agenttrace open        print the link to the console
   agenttrace sessions    list sessions, newest first
@@ -80,7 +81,7 @@ def _examples(text: str, heading: str = "Examples") -> str:
 
 app = typer.Typer(
     name="agenttrace",
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -98,11 +99,23 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def agenttrace(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Record what AI agents do and what it costs; run LLM applications with rate limits, budgets and breakers."""
+    """Record what AI agents do and what it costs; run LLM applications with rate limits, budgets and breakers.
+
+    Without a command: the live view of what is recorded, at a terminal.
+    """
+    if context.invoked_subcommand is None:
+        from agenttrace.cli.terminal.launch import is_interactive, launch
+
+        if not is_interactive():
+            # Rich prints it, and returns nothing.
+            context.get_help()
+            raise typer.Exit(2)
+        launch()
 
 
 def _add(panel: str, name: str, function: Callable[..., None], epilog: str) -> None:

@@ -161,32 +161,9 @@ def _annotation_fields(match: hits.AnnotationMatch) -> dict[str, Any]:
 
 
 def _show(match: hits.TextMatch | hits.AnnotationMatch, terms: re.Pattern[str]) -> None:
-    if isinstance(match, hits.AnnotationMatch):
-        at, kind = (
-            int(match.annotation.changed_at * MICROS),
-            f"{match.annotation.kind} of {written_by(match.annotation)}",
-        )
-        _print_hit(match.session, at, kind, hits.snippet(match.text, match.place), terms)
-        return
-    event, content = match.event, match.content
-    kind = content.kind.removesuffix("_part") if content else event.said.line.event_type
-    shown = None if content is None else _snippet(content, match.place, terms)
-    _print_hit(event.session, event.said.event.at, kind, shown, terms)
-
-
-def _snippet(content: Content, place: int, terms: re.Pattern[str]) -> str:
-    """The text around a match; of arguments as they are shown everywhere, unless the match is in a name of JSON."""
-    if content.kind == "arguments":
-        text = call_text(content.text)
-        found = terms.search(text)
-        if found is not None:
-            return hits.snippet(text, found.start())
-    return hits.snippet(content.text, place)
-
-
-def _print_hit(session: Session, at: int | None, kind: str, shown: str | None, terms: re.Pattern[str]) -> None:
     from rich.text import Text
 
+    session, at, kind, shown = _parts(match, terms)
     head = Text.assemble(
         (short_id(session.session_id), "cyan"),
         (f"  {session.agent}  {figures.clock(at)}  ", "dim"),
@@ -195,10 +172,44 @@ def _print_hit(session: Session, at: int | None, kind: str, shown: str | None, t
     )
     output.put(head)
     if shown is not None:
-        output.print_wrapped(output.stdout(), _highlighted(shown, terms), 4)
+        output.print_wrapped(output.stdout(), _highlighted(f"    {shown}", terms), 4)
+
+
+def match_line(match: hits.TextMatch | hits.AnnotationMatch, terms: re.Pattern[str]) -> Text:
+    """A match on one line of a terminal, with the match near its beginning."""
+    from rich.text import Text
+
+    session, at, kind, shown = _parts(match, terms, around=20)
+    head = Text.assemble((f"{figures.clock(at):>12}  ", "dim"), (f"{one_line(session.agent, 11):<11}  ", "dim"))
+    head.append(f"{one_line(kind, 9):<9}  ", style="bold")
+    return head + _highlighted(shown or one_line(title_of(session), 200), terms)
+
+
+def _parts(
+    match: hits.TextMatch | hits.AnnotationMatch, terms: re.Pattern[str], around: int = hits.AROUND
+) -> tuple[Session, int | None, str, str | None]:
+    """Session, time, kind and text of a match."""
+    if isinstance(match, hits.AnnotationMatch):
+        kind = f"{match.annotation.kind} of {written_by(match.annotation)}"
+        at = int(match.annotation.changed_at * MICROS)
+        return match.session, at, kind, hits.snippet(match.text, match.place, around)
+    event, content = match.event, match.content
+    kind = content.kind.removesuffix("_part") if content else event.said.line.event_type
+    shown = None if content is None else _snippet(content, match.place, terms, around)
+    return event.session, event.said.event.at, kind, shown
+
+
+def _snippet(content: Content, place: int, terms: re.Pattern[str], around: int) -> str:
+    """The text around a match; of arguments as they are shown everywhere, unless the match is in a name of JSON."""
+    if content.kind == "arguments":
+        text = call_text(content.text)
+        found = terms.search(text)
+        if found is not None:
+            return hits.snippet(text, found.start(), around)
+    return hits.snippet(content.text, place, around)
 
 
 def _highlighted(text: str, terms: re.Pattern[str]) -> Text:
-    shown = output.styled(f"    {text}")
+    shown = output.styled(text)
     shown.highlight_regex(terms, style="bold black on yellow")
     return shown

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 import typer
@@ -140,11 +140,20 @@ def usage_text(tokens: Mapping[str, int]) -> str:
     return f"{figures.tokens(all_input)} in{part}, {figures.tokens(tokens['output_tokens'])} out"
 
 
+class TreeRow(NamedTuple):
+    """A span, and the guides before it and before what is below it."""
+
+    span: SpanView
+    lead: str
+    below: str
+    has_children: bool
+
+
 class Tree:
     """The spans of a session, drawn line by line however many they are."""
 
     def __init__(
-        self, spans: Sequence[SpanView], contents: Mapping[bytes, list[Content]], *, full: bool = False
+        self, spans: Sequence[SpanView], contents: Mapping[bytes, Sequence[Content]], *, full: bool = False
     ) -> None:
         self._contents = contents
         self._full = full
@@ -157,6 +166,12 @@ class Tree:
 
     def lines(self) -> Iterator[Text]:
         """All lines, each turn followed by what happened in it."""
+        for row in self.rows():
+            yield self._line(row.span, row.lead)
+            yield from self._texts(row.span, row.below + ("│  " if row.has_children else "   "))
+
+    def rows(self, folded: Container[bytes] = ()) -> Iterator[TreeRow]:
+        """All spans in the order of a tree, without what is below folded ones."""
         # A stack instead of recursion: subagents may nest deeper than Python likes.
         stack: list[tuple[SpanView, str, bool]] = [(span, "", True) for span in reversed(self._children.get(None, []))]
         drawn: set[bytes] = set()
@@ -168,29 +183,33 @@ class Tree:
             root = span.parent_id is None or guide == ""
             top = span.kind == "turn" and root and not guide
             lead = "" if top else guide + ("└─ " if last else "├─ ")
-            yield self._line(span, lead)
             below = guide + (" " if top else "   " if last else "│  ")
             children = self._children.get(span.span_id, [])
-            yield from self._texts(span, below + ("│  " if children else "   "))
-            for index, child in reversed(list(enumerate(children))):
+            yield TreeRow(span, lead, below, bool(children))
+            for index, child in reversed(list(enumerate(children))) if span.span_id not in folded else ():
                 stack.append((child, below, index == len(children) - 1))
 
     def _line(self, span: SpanView, lead: str) -> Text:
-        from rich.text import Text
-
-        mark, style = _MARKS.get(span.status, ("?", ""))
-        end = span.end if span.end is not None else self._now
-        line = Text(lead, style="dim")
-        line.append(f"{mark} ", style=style)
-        line.append_text(self._name(span))
+        line = self.head(span, lead)
         if span.kind == "turn":
             line.append(f"  {figures.clock(span.start)}", style="dim")
-        line.append(f"  {figures.duration(max(0, end - span.start))}", style="magenta")
+        line.append(f"  {self.duration(span)}", style="magenta")
         line.append_text(self._tokens(span))
         if error := span.attributes.get("error"):
             line.append(f"  {one_line(str(error), 120)}", style="red")
-        line.append_text(self._preview(span))
-        return line
+        return line.append_text(self.preview(span))
+
+    def head(self, span: SpanView, lead: str) -> Text:
+        """The mark and the name of a span behind its guides."""
+        from rich.text import Text
+
+        mark, style = _MARKS.get(span.status, ("?", ""))
+        return Text.assemble((lead, "dim"), (f"{mark} ", style), self._name(span))
+
+    def duration(self, span: SpanView) -> str:
+        """How long it took, or takes until now."""
+        end = span.end if span.end is not None else self._now
+        return figures.duration(max(0, end - span.start))
 
     def _name(self, span: SpanView) -> Text:
         if span.kind == "turn" and span.parent_id is not None and span.stream == "main":
@@ -210,7 +229,7 @@ class Tree:
         from rich.text import Text
 
         if span.kind == "turn":
-            total = self._sum(span)
+            total = self.sum(span)
             return Text(f"  Σ {usage_text(total)}" if any(total.values()) else "", style="dim")
         if span.usage is None:
             return Text()
@@ -218,21 +237,27 @@ class Tree:
         guess = " ~" if span.estimated else ""
         return Text(f"  {usage_text(_tokens_of(span.usage))}{guess}{mark}", style="dim")
 
-    def _sum(self, turn: SpanView) -> dict[str, int]:
+    def sum(self, turn: SpanView) -> dict[str, int]:
         """Tokens of everything below a turn, for display only: totals are made from model calls alone."""
         total = dict.fromkeys(TOKEN_FIELDS, 0)
-        stack, seen = [turn], {turn.span_id}
-        while stack:
-            span = stack.pop()
+        for span in self.family(turn):
             if span.usage is not None:
                 for name, number in _tokens_of(span.usage).items():
                     total[name] += number
+        return total
+
+    def family(self, top: SpanView) -> Iterator[SpanView]:
+        """A span and everything below it."""
+        stack, seen = [top], {top.span_id}
+        while stack:
+            span = stack.pop()
+            yield span
             fresh = [child for child in self._children.get(span.span_id, []) if child.span_id not in seen]
             seen.update(child.span_id for child in fresh)
             stack += fresh
-        return total
 
-    def _preview(self, span: SpanView) -> Text:
+    def preview(self, span: SpanView) -> Text:
+        """The prompt, the call or the answer in one line."""
         if self._full:
             return output.styled("")
         contents = self._contents.get(span.span_id, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -11,7 +11,7 @@ import typer
 
 from agenttrace.calendar import day_finder
 from agenttrace.cli import opening, output
-from agenttrace.cli.columns import Column, print_table
+from agenttrace.cli.columns import Column, print_table, table_lines
 from agenttrace.cli.options import AsJson, Since
 from agenttrace.cli.sessions import short_id
 from agenttrace.prices.costing import Bill, Cashier
@@ -24,6 +24,8 @@ from agenttrace.views.times import parse_since
 from agenttrace.views.usage import GroupUsage, UsageReport, usage_report
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from agenttrace.config import Settings
     from agenttrace.model import Session
     from agenttrace.views.usage_outcomes import OutcomeReport, UsageOutcomes
@@ -98,27 +100,34 @@ class _Row(NamedTuple):
     outcomes: UsageOutcomes | None
 
 
-def _number(name: str) -> Callable[[_Row], str]:
-    shown = figures.count if output.stdout().width >= 110 else figures.tokens
+def _number(name: str, width: int) -> Callable[[_Row], str]:
+    shown = figures.count if width >= 110 else figures.tokens
     return lambda row: shown(row.bill.tokens[name])
 
 
-def _show(report: UsageReport, outcomes: OutcomeReport | None) -> None:
+def usage_lines(report: UsageReport, outcomes: OutcomeReport | None, width: int) -> Iterator[Text]:
+    """The groups as lines of a table, with the total below."""
     columns: tuple[Column[_Row], ...] = (
         Column(report.by, lambda row: row.name, least=14),
         Column("requests", lambda row: figures.count(row.bill.requests), right=True, optional=3),
-        Column("input", _number("input_tokens"), right=True),
-        Column("cache read", _number("cache_read_tokens"), right=True, optional=6 if outcomes else 0),
-        Column("cache write", _number("cache_write_tokens"), right=True, optional=1),
-        Column("output", _number("output_tokens"), right=True),
-        Column("reasoning", _number("reasoning_tokens"), right=True, optional=2),
+        Column("input", _number("input_tokens", width), right=True),
+        Column("cache read", _number("cache_read_tokens", width), right=True, optional=6 if outcomes else 0),
+        Column("cache write", _number("cache_write_tokens", width), right=True, optional=1),
+        Column("output", _number("output_tokens", width), right=True),
+        Column("reasoning", _number("reasoning_tokens", width), right=True, optional=2),
         Column("cost", lambda row: money.cost_text(row.bill), right=True),
         *(() if outcomes is None else _OUTCOMES),
     )
     groups = {} if outcomes is None else outcomes.groups
     rows = [_Row(_label(report.by, each), each.bill, groups.get(each.group)) for each in report.ranked()]
     total = _Row("total", report.total, None if outcomes is None else outcomes.total)
-    print_table(columns, rows, footer=total if len(rows) > 1 else None)
+    return table_lines(columns, rows, footer=total if len(rows) > 1 else None, width=width)
+
+
+def _show(report: UsageReport, outcomes: OutcomeReport | None) -> None:
+    console = output.stdout()
+    for line in usage_lines(report, outcomes, console.width):
+        console.print(line, soft_wrap=True)
     output.note("reasoning is part of output; input, cache read and cache write do not overlap")
     if outcomes is not None:
         origins = ", ".join(outcomes.total.known_from) or "nothing that was recorded"

@@ -79,16 +79,20 @@ class Installer:
         self._program = list(program) or own_program()
         self._memory = data / "hooks.json"
 
-    def plan_install(self, target: Target, *, status_line: bool = False) -> Plan:
-        """What installing changes; raises HookError where it cannot be done."""
+    def plan_install(self, target: Target, *, status_line: bool = False, guard: bool = True) -> Plan:
+        """What installing changes, without ``guard`` the status line alone; HookError where it cannot be done."""
         path, real, before = self._found(target)
+        if not guard:
+            with _explained(path):
+                text = entries.with_status_line(before or "{}", self._status_line()).text
+            return Plan(target, path, real, before, text, self._created(real))
         if target.owns_file:
             return Plan(target, path, real, before, target.content(self._guard(target)))
         with _explained(path):
             edited = entries.with_hooks(before or "", target.groups(self._guard(target)))
             text = edited.text
             if status_line:
-                text = entries.with_status_line(text, shell_line([*self._program, "statusline"])).text
+                text = entries.with_status_line(text, self._status_line()).text
             if before is not None and self._is_current(target, before, status_line=status_line):
                 return Plan(target, path, real, before, before, self._created(real))
             known = self._created(real)
@@ -149,12 +153,14 @@ class Installer:
     def _guard(self, target: Target) -> list[str]:
         return [*self._program, "guard", "--agent", target.agent]
 
+    def _status_line(self) -> str:
+        return shell_line([*self._program, "statusline"])
+
     def _is_current(self, target: Target, text: str, *, status_line: bool) -> bool:
         """Whether a document has just what would be written."""
         wanted = shell_line(self._guard(target))
         here = entries.own_commands(text) == {event: [wanted] for event in target.events}
-        line = shell_line([*self._program, "statusline"])
-        return here and (not status_line or entries.with_status_line(text, line).text == text)
+        return here and (not status_line or entries.with_status_line(text, self._status_line()).text == text)
 
     def _found(self, target: Target) -> tuple[Path, Path, str | None]:
         path = target.path(self._environ, self._home)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from agenttrace.store.questions import SearchQuery
     from agenttrace.store.store import Store
 
-_AROUND = 70
+#: So many characters are shown before a match, and twice as many from it on.
+AROUND = 70
 #: So many events are read at a time, and for one page no more than these.
 _PORTION = 200
 MOST_READ = 2_000
@@ -160,7 +161,7 @@ def _span_of(store: Store, event: RecordedEvent, content: Content | None) -> tup
     return own, event.span
 
 
-def snippet(text: str, place: int, around: int = _AROUND) -> str:
+def snippet(text: str, place: int, around: int = AROUND) -> str:
     """A line of text around a place."""
     start = max(0, place - around)
     cut = one_line(text[start : place + 2 * around])
