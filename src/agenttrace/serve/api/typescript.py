@@ -30,7 +30,7 @@ from agenttrace.serve.api.shapes import (
     spans,
     usage,
 )
-from agenttrace.views import outcomes, requests, usage_outcomes
+from agenttrace.views import comparison, outcomes, requests, usage_outcomes
 from agenttrace.views import rules as rule_views
 
 _HEAD = "// Made by `make web-types` from src/agenttrace/serve/api/shapes/ and views/; not to be edited.\n"
@@ -39,6 +39,7 @@ _AREAS = (
     figures,
     sessions,
     outcomes,
+    comparison,
     spans,
     requests,
     search,

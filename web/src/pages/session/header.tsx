@@ -11,6 +11,7 @@ import { useText } from "../../text";
 import { address } from "../../url";
 import { Beside } from "./annotations/beside";
 import { UsageCheckFigure } from "./check/usage-check";
+import { CompareLink } from "./compare-link";
 import { CopyLink } from "./copy-link";
 import styles from "./header.module.css";
 import { OutcomesButton } from "./outcomes/outcomes";
@@ -178,6 +179,7 @@ export function Actions({ session }: { session: SessionDetail }) {
       <CopyLink hint={t.copyLink} session={session.key} />
       <OutcomesButton session={session} />
       <RulesButton session={session} />
+      <CompareLink session={session.key} />
       <Popup
         side="end"
         button={
