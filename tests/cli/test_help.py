@@ -25,6 +25,7 @@ COMMANDS = (
     "up",
     "open",
     "outcomes",
+    "compare",
     "record",
     "demo",
     "service",

@@ -6,6 +6,7 @@ export type PageName =
   | "overview"
   | "sessions"
   | "session"
+  | "compare"
   | "usage"
   | "rules"
   | "runs"
@@ -32,6 +33,7 @@ export const ROUTES: PageRoute[] = [
   { name: "overview", path: "/", key: "o", page: lazy(() => import("./pages/overview")) },
   { name: "sessions", path: "/sessions", key: "s", page: lazy(() => import("./pages/sessions")) },
   { name: "session", path: "/sessions/", pattern: "/sessions/:key", page: lazy(() => import("./pages/session")) },
+  { name: "compare", path: "/compare", page: lazy(() => import("./pages/compare")) },
   { name: "usage", path: "/usage", key: "u", page: lazy(() => import("./pages/usage")) },
   { name: "rules", path: "/rules", key: "l", page: lazy(() => import("./pages/rules")) },
   {

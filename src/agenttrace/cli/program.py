@@ -15,6 +15,7 @@ from agenttrace.cli import (
     breakers,
     budget,
     cache,
+    compare,
     demo,
     doctor,
     errors,
@@ -139,6 +140,7 @@ _add(_LOOK, "show", show.show, show.EPILOG)
 _add(_LOOK, "requests", requests.requests, requests.EPILOG)
 _add(_LOOK, "outcomes", outcomes.outcomes, outcomes.EPILOG)
 _add(_LOOK, "share", share.share, share.EPILOG)
+_add(_LOOK, "compare", compare.compare, compare.EPILOG)
 _add(_LOOK, "resume", resume.resume, resume.EPILOG)
 _add(_LOOK, "note", annotate.note, annotate.NOTE_EPILOG)
 _add(_LOOK, "label", annotate.label, annotate.LABEL_EPILOG)

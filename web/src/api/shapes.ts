@@ -300,6 +300,107 @@ export interface SharePreview {
   places: MaskedExcerpt[];
 }
 
+/** Tokens by kind, and their cost. */
+export interface Spent {
+  input_tokens: number;
+  cache_read_tokens: number;
+  cache_write_tokens: number;
+  output_tokens: number;
+  reasoning_tokens: number;
+  requests: number;
+  costs: Record<string, number>;
+  unpriced_tokens: number;
+}
+
+/** The calls of a tool. */
+export interface ToolFigures {
+  calls: number;
+  failed: number;
+  duration_ms: number;
+}
+
+/** What a session changed in a file. */
+export interface FileFigures {
+  changes: number;
+  added: number | null;
+  removed: number | null;
+}
+
+/** A turn with everything in it. */
+export interface TurnFigures {
+  span_id: string;
+  start_ms: number;
+  duration_ms: number | null;
+  steps: number;
+  tools: number;
+  failed: number;
+  tokens: number;
+  costs: Record<string, number>;
+  unpriced_tokens: number;
+}
+
+/** A tool in both sessions. */
+export interface ToolComparison {
+  name: string;
+  a: ToolFigures;
+  b: ToolFigures;
+}
+
+/** A changed file; null where a session did not change it. */
+export interface FileComparison {
+  path: string;
+  a: FileFigures | null;
+  b: FileFigures | null;
+}
+
+/** A model in both sessions. */
+export interface ModelComparison {
+  model: string;
+  a: Spent;
+  b: Spent;
+}
+
+/** The turns of the same number; null where a session has fewer. */
+export interface TurnComparison {
+  number: number;
+  a: TurnFigures | null;
+  b: TurnFigures | null;
+}
+
+/** One of the two sessions. */
+export interface ComparedSession {
+  key: string;
+  session_id: string;
+  agent: string;
+  title: string | null;
+  project: string | null;
+  branch: string | null;
+  state: string;
+  started_at: string | null;
+  last_at: string | null;
+  duration_ms: number | null;
+  active_ms: number;
+  turns: number;
+  steps: number;
+  tools: number;
+  errors: number;
+  spent: Spent;
+  files: number;
+  added: number | null;
+  removed: number | null;
+  commits: number;
+}
+
+/** Two sessions side by side. */
+export interface Comparison {
+  a: ComparedSession;
+  b: ComparedSession;
+  turns: TurnComparison[];
+  tools: ToolComparison[];
+  files: FileComparison[];
+  models: ModelComparison[];
+}
+
 /** All spans of a session, or those that changed since a cursor, by column, which keeps 30,000 rows small. */
 export interface Timeline {
   session: string;

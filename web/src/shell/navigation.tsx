@@ -19,10 +19,10 @@ interface NavigationProps {
 const GROUPS = ["recorded", "run", "machine"] as const;
 const AT_BOTTOM: PageName[] = ["overview", "sessions", "usage", "runs"];
 
-/** A session belongs to the sessions. */
+/** A session belongs to the sessions, and so do two of them. */
 function marked(name: PageName, page: PageName | null): "page" | "true" | undefined {
   if (name === page) return "page";
-  return name === "sessions" && page === "session" ? "true" : undefined;
+  return name === "sessions" && (page === "session" || page === "compare") ? "true" : undefined;
 }
 
 function PageLink({ name, page }: NavigationProps & { name: PageName }) {

@@ -14,6 +14,7 @@ from agenttrace.serve.api.rules.firings import firings_router
 from agenttrace.serve.api.rules.rules import rules_router
 from agenttrace.serve.api.runs.run_state import engine_of
 from agenttrace.serve.api.sessions.annotations import annotations_router
+from agenttrace.serve.api.sessions.comparison import comparison_router
 from agenttrace.serve.api.sessions.downloads import downloads_router
 from agenttrace.serve.api.sessions.events import events_router
 from agenttrace.serve.api.sessions.limits import limits_router
@@ -41,6 +42,7 @@ _RECORDED: tuple[Router, ...] = (
     session_router,
     annotations_router,
     outcomes_router,
+    comparison_router,
     timeline_router,
     requests_router,
     texts_router,

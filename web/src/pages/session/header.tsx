@@ -11,6 +11,7 @@ import { useText } from "../../text";
 import { address } from "../../url";
 import { Beside } from "./annotations/beside";
 import { UsageCheckFigure } from "./check/usage-check";
+import { CompareLink } from "./compare-link";
 import { CopyLink } from "./copy-link";
 import styles from "./header.module.css";
 import { NeighbourLinks } from "./neighbours";
@@ -182,6 +183,7 @@ export function Actions({ session }: { session: SessionDetail }) {
       </span>
       <OutcomesButton session={session} />
       <RulesButton session={session} />
+      <CompareLink session={session.key} />
       <Popup
         side="end"
         button={

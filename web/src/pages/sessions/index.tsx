@@ -15,6 +15,9 @@ import { keepList } from "./came-from";
 import { FilterControls } from "./filter-controls";
 import type { Filters, View } from "./filters";
 import { NO_FILTERS, SORTS, countSet, searchOf, viewOf, viewParams } from "./filters";
+import { usePicked } from "./picked";
+import type { Picked } from "./picked";
+import { PickedBar } from "./picked-bar";
 import { SearchResults } from "./search-results";
 import { isUnseen, markAllSeen, useSeen, useVisit } from "./seen";
 import { SessionListView } from "./session-list";
@@ -29,6 +32,7 @@ export default function Sessions() {
   const params = useParams();
   const view = useMemo(() => viewOf(search), [search]);
   const [titlesOnly, setTitlesOnly] = useFlagParam("titles");
+  const picked = usePicked();
   const [held, setHeld] = useState(false);
   const found = useRows(view, held);
   useVisit(found.newest);
@@ -65,10 +69,11 @@ export default function Sessions() {
           )}
         </div>
       </div>
+      <PickedBar picked={picked} />
       {searching ? (
         <SearchResults view={view} found={found} onAllTitles={() => setTitlesOnly(true, { push: true })} />
       ) : (
-        <Found view={view} found={found} onClear={clear} onView={apply} onHold={setHeld} />
+        <Found view={view} found={found} onClear={clear} onView={apply} onHold={setHeld} picked={picked} />
       )}
     </Page>
   );
@@ -168,9 +173,10 @@ interface FoundProps {
   onView: (view: View) => void;
   onClear: () => void;
   onHold: (held: boolean) => void;
+  picked: Picked;
 }
 
-function Found({ view, found, onView, onClear, onHold }: FoundProps) {
+function Found({ view, found, onView, onClear, onHold, picked }: FoundProps) {
   const t = useText(text);
   const { query, rows } = found;
   if (!query.data) {
@@ -190,6 +196,7 @@ function Found({ view, found, onView, onClear, onHold }: FoundProps) {
       found={found}
       onSort={(sort, order) => onView({ ...view, sort, order })}
       onHold={onHold}
+      picked={picked}
     />
   );
 }

@@ -14,6 +14,7 @@ import type { FoundItem } from "./found-texts";
 import { foundItems, itemKey } from "./found-texts";
 import { MarkedText } from "./marked-text";
 import styles from "./search-results.module.css";
+import { usePicked } from "./picked";
 import { isUnseen, useSeen } from "./seen";
 import { SessionItem } from "./session-item";
 import list from "./session-list.module.css";
@@ -103,6 +104,7 @@ function Item({ item, q, more, onAllTitles }: ItemProps) {
   const t = useText(text);
   const f = useFormat();
   const seen = useSeen();
+  const picked = usePicked();
   switch (item.kind) {
     case "heading":
       return (
@@ -117,7 +119,16 @@ function Item({ item, q, more, onAllTitles }: ItemProps) {
         </h2>
       );
     case "row":
-      return <SessionItem row={item.row} unseen={isUnseen(seen, item.row)} sought={q} onFocus={ignore} />;
+      return (
+        <SessionItem
+          row={item.row}
+          unseen={isUnseen(seen, item.row)}
+          sought={q}
+          onFocus={ignore}
+          picked={picked.keys.includes(item.row.key)}
+          onPick={picked.toggle}
+        />
+      );
     case "all-titles":
       return (
         <div className={styles.all}>

@@ -17,6 +17,9 @@ interface SessionItemProps {
   /** Marked in the title. */
   sought: string;
   onFocus: (key: string) => void;
+  /** Selected to be compared. */
+  picked: boolean;
+  onPick: (key: string) => void;
 }
 
 /** The link of a row, by which it is focused. */
@@ -24,7 +27,7 @@ export function linkId(key: string): string {
   return `session-${key}`;
 }
 
-export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFocus }: SessionItemProps) {
+export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFocus, picked, onPick }: SessionItemProps) {
   const t = useText(text);
   const f = useFormat();
   const link = useRef<HTMLAnchorElement>(null);
@@ -36,9 +39,20 @@ export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFo
       className={styles.row}
       data-unseen={unseen || undefined}
       data-state={row.state}
-      onClick={(event) => event.target instanceof Element && !event.target.closest("a") && link.current?.click()}
+      data-picked={picked || undefined}
+      onClick={(event) => event.target instanceof Element && !event.target.closest("a, input") && link.current?.click()}
     >
       <span className={styles.state}>
+        {/* The list has a key for it: Tab goes from session to session. */}
+        <input
+          type="checkbox"
+          tabIndex={-1}
+          className={styles.pick}
+          aria-label={t.comparing.pick(visible(title))}
+          title={`${t.comparing.key} (v)`}
+          checked={picked}
+          onChange={() => onPick(row.key)}
+        />
         <span className={styles.dot} title={unseen ? t.unseen : undefined} />
         <StateMark state={row.state} />
       </span>

@@ -7,6 +7,7 @@ import type { VirtualListHandle } from "../../parts";
 import { useText } from "../../text";
 import type { SortBy, View } from "./filters";
 import { ListHead } from "./list-head";
+import type { Picked } from "./picked";
 import { isUnseen, useSeen } from "./seen";
 import { SessionItem } from "./session-item";
 import styles from "./session-list.module.css";
@@ -20,15 +21,16 @@ interface SessionListProps {
   onSort: (sort: SortBy, order: View["order"]) => void;
   /** The user is reading: rows must not move. */
   onHold: (held: boolean) => void;
+  picked: Picked;
 }
 
-export function SessionListView({ view, found, onSort, onHold }: SessionListProps) {
+export function SessionListView({ view, found, onSort, onHold, picked }: SessionListProps) {
   const t = useText(text);
   const seen = useSeen();
   const list = useRef<VirtualListHandle>(null);
   const { rows, query } = found;
   const hold = useHold(onHold);
-  const choose = useListKeys(rows, list);
+  const choose = useListKeys(rows, list, picked);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
   const more = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
@@ -36,7 +38,7 @@ export function SessionListView({ view, found, onSort, onHold }: SessionListProp
   return (
     // Where the pointer is decides whether rows may move; there is nothing to be pressed.
     // oxlint-disable-next-line jsx-a11y/no-static-element-interactions
-    <div className={styles.frame} {...hold.watch}>
+    <div className={styles.frame} data-picking={picked.keys.length > 0 || undefined} {...hold.watch}>
       <ListHead view={view} onSort={onSort} />
       {found.fresh > 0 && (
         <Button
@@ -60,7 +62,16 @@ export function SessionListView({ view, found, onSort, onHold }: SessionListProp
         estimate={47}
         handle={list}
         onEnd={more}
-        render={(row) => <SessionItem row={row} unseen={isUnseen(seen, row)} sought={view.filters.q} onFocus={choose} />}
+        render={(row) => (
+          <SessionItem
+            row={row}
+            unseen={isUnseen(seen, row)}
+            sought={view.filters.q}
+            onFocus={choose}
+            picked={picked.keys.includes(row.key)}
+            onPick={picked.toggle}
+          />
+        )}
         foot={isFetchingNextPage ? <p className={styles.foot}>{t.loadingMore}</p> : undefined}
       />
     </div>

@@ -2,16 +2,20 @@
 import type { RefObject } from "react";
 import { useCallback, useEffect, useRef, useState } from "react";
 
+import { navigate } from "wouter/use-browser-location";
+
 import type { SessionRow } from "../../api/shapes";
 import type { VirtualListHandle } from "../../parts";
 import { useShortcuts } from "../../shell/shortcuts";
 import { useText } from "../../text";
+import { address } from "../../url";
+import type { Picked } from "./picked";
 import { markSeen } from "./seen";
 import { linkId } from "./session-item";
 import { text } from "./text";
 
 /** Listens for them; call the answer with the key of a row that takes the focus in another way. */
-export function useListKeys(rows: readonly SessionRow[], list: RefObject<VirtualListHandle | null>) {
+export function useListKeys(rows: readonly SessionRow[], list: RefObject<VirtualListHandle | null>, picked: Picked) {
   const t = useText(text);
   const [key, setKey] = useState<string | null>(null);
   const at = key === null ? -1 : rows.findIndex((row) => row.key === key);
@@ -35,6 +39,22 @@ export function useListKeys(rows: readonly SessionRow[], list: RefObject<Virtual
     { keys: "k", does: t.previous, run: () => go(at < 0 ? 0 : at - 1) },
     { keys: "ArrowDown", does: t.next, run: () => go(at + 1), hidden: true },
     { keys: "ArrowUp", does: t.previous, run: () => go(at < 0 ? 0 : at - 1), hidden: true },
+    {
+      keys: "v",
+      does: t.comparing.key,
+      run: () => {
+        const row = rows[at];
+        if (row) picked.toggle(row.key);
+      },
+    },
+    {
+      keys: "V",
+      does: t.comparing.openKey,
+      run: () => {
+        const [a, b] = picked.keys;
+        if (a !== undefined && b !== undefined) navigate(address("/compare", { a, b }));
+      },
+    },
     {
       keys: "x",
       does: t.markSeen,

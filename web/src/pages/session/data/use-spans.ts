@@ -29,7 +29,8 @@ function merged(before: Spans | null, news: Timeline): Spans {
   return { key: news.session, table, sums, whole: news.next === null };
 }
 
-async function load(name: string, signal: AbortSignal, show: (spans: Spans) => void): Promise<void> {
+/** Loads all spans, page by page; `show` is called after each page. */
+export async function loadSpans(name: string, signal: AbortSignal, show: (spans: Spans) => void): Promise<void> {
   let spans: Spans | null = null;
   let cursor: string | null = null;
   do {
@@ -55,7 +56,7 @@ export function useSpans(name: string, onChange: (ids: readonly string[]) => voi
   useEffect(() => {
     const leaving = new AbortController();
     latest.current = null;
-    load(name, leaving.signal, show).catch((error: unknown) => {
+    loadSpans(name, leaving.signal, show).catch((error: unknown) => {
       // Loaded data stays: it is old, but better than nothing.
       if (!leaving.signal.aborted) setState((now) => ({ name, spans: now.name === name ? now.spans : null, error }));
     });

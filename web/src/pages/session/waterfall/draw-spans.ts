@@ -14,6 +14,8 @@ export function drawSpans(
   width: number,
   height: number,
   now: number,
+  // Few spans are drawn as the rows below are; many would be one thin line, and are drawn by their depth.
+  deep = table.length > FEW,
 ): void {
   const sharp = window.devicePixelRatio || 1;
   canvas.width = Math.round(width * sharp);
@@ -23,8 +25,6 @@ export function drawSpans(
   pen.scale(sharp, sharp);
   drawPauses(pen, scale, width, height, resolved(canvas, "--line"));
   const perLength = width / (scale.length || 1);
-  // Few spans are drawn as the rows below are; many would be one thin line, and are drawn by their depth.
-  const deep = table.length > FEW;
   const lanes = deep ? LANES : Math.max(table.length, 1);
   const perLane = (height - 4) / lanes;
   const thick = Math.max(Math.min(perLane * 0.8, deep ? 8 : 4), 1);
