@@ -26,6 +26,7 @@ NOTE_EPILOG = """
   agenttrace note 5bc45ad6 "the retry loop was wrong"
   agenttrace note 5bc45ad6                  list what is beside the session
   git log -1 --format=%B | agenttrace note 5bc45ad6 -
+  agenttrace note 5bc45ad6 --key build-7 "red"    from a script: once, also if it is repeated
   agenttrace note 5bc45ad6 --remove 9f0c    remove one: the beginning of its id
 """
 LABEL_EPILOG = """
@@ -44,6 +45,8 @@ SCORE_EPILOG = """
   agenttrace sessions --score 'quality<3'    sessions with a low one
 """
 
+_KEY_CHARACTERS = 255
+
 _Session = Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or the beginning of one.")]
 _Remove = Annotated[bool, typer.Option("--remove", help="Remove it.")]
 
@@ -54,18 +57,23 @@ def note(
     remove: Annotated[
         str | None, typer.Option(metavar="ID", help="Remove a note or score: its id, or the beginning of it.")
     ] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Write it once for this key, however often it is repeated.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a note beside a session; without a text, list its notes, scores, labels and star."""
     if text is not None and remove is not None:
         raise UsageError("a text and --remove do not go together", "Leave one of them out.")
+    if key is not None and (text is None or not 0 < len(key) <= _KEY_CHARACTERS):
+        raise UsageError("--key names a note that is written", f"Give a text, and 1 to {_KEY_CHARACTERS} characters.")
     if remove is not None:
         _change(session, lambda store, found: _remove(store, found, remove), as_json=as_json)
     elif text is None:
         _list(session, as_json=as_json)
     else:
         said = sys.stdin.read(MAX_TEXT * 4) if text == "-" else text
-        _change(session, lambda store, found: _put(store, found, "note", text=said), as_json=as_json)
+        _change(session, lambda store, found: _put(store, found, "note", text=said, key=key), as_json=as_json)
 
 
 def label(
@@ -143,11 +151,21 @@ def _put(
     name: str = "",
     value: float | None = None,
     text: str = "",
+    key: str | None = None,
 ) -> str:
     from agenttrace.cli.access import os_user
 
     written, _ = store.annotation_table.put(
-        NewAnnotation(session=found.id, kind=kind, source="person", author=os_user(), name=name, value=value, text=text)
+        NewAnnotation(
+            session=found.id,
+            kind=kind,
+            source="person",
+            author=os_user(),
+            name=name,
+            value=value,
+            text=text,
+            key=key,
+        )
     )
     return f"Written: {short_annotation(written)}"
 
