@@ -30,7 +30,7 @@ from agenttrace.serve.api.shapes import (
     spans,
     usage,
 )
-from agenttrace.views import insights, outcomes, requests, usage_outcomes
+from agenttrace.views import findings, insights, outcomes, requests, usage_outcomes
 from agenttrace.views import rules as rule_views
 
 _HEAD = "// Made by `make web-types` from src/agenttrace/serve/api/shapes/ and views/; not to be edited.\n"
@@ -46,6 +46,7 @@ _AREAS = (
     usage,
     limits,
     insights,
+    findings,
     recording,
     runs,
     rule_views,
