@@ -44,6 +44,7 @@ COMMANDS = (
     "statusline",
     "apps",
     "trigger",
+    "insights",
     "jobs",
     "resume",
     "runs",
