@@ -46,6 +46,7 @@ COMMANDS = (
     "statusline",
     "apps",
     "trigger",
+    "insights",
     "jobs",
     "resume",
     "runs",

@@ -50,6 +50,9 @@ _SENSIBLE = {
     "thinking": st.booleans(),
     "rule": st.sampled_from(["waiting", "nothing", "%"]),
     "only_cache_breaks": st.booleans(),
+    "view": st.sampled_from(["findings", "tools", "models", "weather"]),
+    "kind": st.sampled_from(["retry_loop", "long_wait", "short_wait"]),
+    "model": st.sampled_from(["gpt-5", "", "%", "'"]),
     "with_outcome": st.sampled_from(["files", "commits", "failed_tests", "fame"]),
 }
 
@@ -121,6 +124,9 @@ def test_answers_are_bounded(program: Program) -> None:
             ("status", {}),
             ("usage", {"by": "model"}),
             ("usage", {"by": "project"}),
+            ("insights", {"view": "tools", "since": "all"}),
+            ("insights", {"view": "models", "by": "project", "since": "all"}),
+            ("insights", {"since": "all"}),
             ("read_session", {"session": "bounded", "detail": "full", "max_chars": 1_000}),
             ("read_session", {"session": "bounded", "detail": "outline", "max_chars": 1_000}),
             ("read_span", {"session": "bounded", "span": span, "max_chars": 1_000}),

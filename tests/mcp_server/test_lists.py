@@ -101,6 +101,23 @@ def test_usage_of_a_part(asker: Asker, shared_store: Program) -> None:
         assert asker.fields("usage", **nothing) == {"by": "day", "total": empty, "groups": []}
 
 
+def test_insights_are_those_of_the_command(asker: Asker, shared_store: Program) -> None:
+    """The same tools, models and findings; and what a finding names can be read."""
+    for view in ("tools", "models"):
+        expected = shared_store.json("insights", view, "--since", "all")["items"]
+        found = asker.fields("insights", view=view, since="all", limit=100)[view]
+        assert [(each["calls"], each.get("p95_ms")) for each in found] == [
+            (each["calls"], each["p95_ms"]) for each in expected
+        ]
+    expected = shared_store.json("insights", "--since", "all", "--limit", "2")["items"]
+    found = asker.fields("insights", since="all", limit=2)["findings"]
+    assert [(each["kind"], each["count"]) for each in found] == [(each["kind"], each["count"]) for each in expected]
+    assert found
+    for each in found:
+        place = each["spans"][0]
+        assert asker.blocks("read_span", session=place["session"], span=place["span"])
+
+
 def test_errors_are_the_spans_that_failed(asker: Asker, shared_store: Program, sessions: list[dict[str, Any]]) -> None:
     """All of them, of all sessions, the latest first, whatever the size of the pages."""
     expected = {

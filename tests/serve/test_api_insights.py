@@ -30,6 +30,14 @@ class Server(Outliving[Client]):
 def server(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 - a generator
     logs = found_logs(tmp_path_factory.mktemp("insights"))
     logs.use_samples()
+    for number, name in enumerate(("loop", "other")):
+        logs.append(name, "turn.begin", turn=1, prompt="build it")
+        for step in range(1, 5 - number):
+            place = {"turn": 1, "step": step}
+            logs.append(name, "usage", **place, model="gpt-5", usage={"input_tokens": 10, "output_tokens": 2})
+            logs.append(name, "tool.begin", **place, id=f"c{step}", name="Bash", arguments={"command": "make"})
+            error = "no rule to make target" if number == 0 or step > 1 else "other"
+            logs.append(name, "tool.end", **place, id=f"c{step}", status="error", error=error)
     logs.record(index=False)
     server = Server(logs)
     yield server
@@ -88,6 +96,24 @@ def test_the_calls_behind_a_row(server: Server) -> None:
         assert span["kind"] == "tool"
     model = server.get("models")["items"][0]
     assert server.get("calls", model=model["model"])["slow"][0]["duration_ms"] == model["max_ms"]
+
+
+def test_findings(server: Server) -> None:
+    """Each has a sentence and leads to spans that are there; kinds and limits leave out."""
+    items = server.get("findings")["items"]
+    assert {each["kind"] for each in items} >= {"retry_loop", "repeated_failure", "expensive_turn"}
+    for each in items:
+        assert each["text"]
+        assert each["spans"]
+        for span in each["spans"]:
+            server.run(server.client.json(f"/sessions/{span['session']}/spans/{span['span_id']}"))
+    turns = server.get("findings", kind="expensive_turn", limit=1)["items"]
+    assert {each["kind"] for each in turns} == {"expensive_turn"}
+    assert len({currency for each in turns for currency in each["costs"]}) == len(turns)
+    assert turns == [each for each in items if each in turns]
+    loop = next(each for each in items if each["kind"] == "retry_loop")
+    assert (loop["count"], loop["tool"], loop["arguments"]) == (4, "Bash", '{"command": "make"}')
+    assert server.get("findings", agent="nobody") == {"items": []}
 
 
 def test_questions_that_are_refused(server: Server) -> None:

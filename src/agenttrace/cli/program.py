@@ -22,6 +22,7 @@ from agenttrace.cli import (
     export,
     guard,
     hooks,
+    insights,
     jobs,
     limits,
     mcp,
@@ -147,6 +148,7 @@ _add(_LOOK, "label", annotate.label, annotate.LABEL_EPILOG)
 _add(_LOOK, "star", annotate.star, annotate.STAR_EPILOG)
 _add(_LOOK, "score", annotate.score, annotate.SCORE_EPILOG)
 _add(_LOOK, "usage", usage.usage, usage.EPILOG)
+_add(_LOOK, "insights", insights.insights, insights.EPILOG)
 _add(_LOOK, "limits", limits.limits, limits.EPILOG)
 _add_group(_LOOK, "prices", prices.app, "Show and update model prices.", prices.EPILOG)
 _add(_LOOK, "tail", tail.tail, tail.EPILOG)

@@ -202,6 +202,13 @@ class FindingsQuery(InsightQuery, frozen=True, kw_only=True):
     limit: int = 20
 
 
+class CacheQuery(FindingsQuery, frozen=True, kw_only=True):
+    """The same, without the sessions of some agents."""
+
+    #: Agents whose calls do not continue one conversation.
+    without_agents: frozenset[str] = frozenset()
+
+
 class TurnQuery(FindingsQuery, frozen=True, kw_only=True):
     """The same, and what tokens cost; those without a rate count as nothing."""
 

@@ -14,7 +14,22 @@ from typing import Protocol, Self
 from agenttrace.model import Session
 from agenttrace.store.annotations import Annotation, Marks
 from agenttrace.store.errors import SessionNameError
-from agenttrace.store.insights import CallOrder, InsightCall, InsightQuery, InsightSplit, ModelFigures, ToolFigures
+from agenttrace.store.insights import (
+    CacheLoss,
+    CacheQuery,
+    CallOrder,
+    FailedCalls,
+    FindingsQuery,
+    InsightCall,
+    InsightQuery,
+    InsightSplit,
+    ModelFigures,
+    RepeatedFailure,
+    ToolFigures,
+    TurnCost,
+    TurnQuery,
+    UserWait,
+)
 from agenttrace.store.line_cache import LineCache
 from agenttrace.store.questions import (
     Agreement,
@@ -243,6 +258,21 @@ class Store(Protocol):
 
     def model_calls(self, query: InsightQuery, order: CallOrder, limit: int) -> list[InsightCall]:
         """The latest failures of the models of a query, or their longest calls."""
+
+    def repeated_failures(self, query: FindingsQuery) -> list[RepeatedFailure]:
+        """Errors of a tool that several sessions met, the most frequent first."""
+
+    def failed_in_a_turn(self, query: FindingsQuery) -> list[FailedCalls]:
+        """Tools that failed again and again in one turn, the most frequent first."""
+
+    def cache_losses(self, query: CacheQuery) -> list[CacheLoss]:
+        """Model calls at which the prompt cache broke, the largest losses first."""
+
+    def expensive_turns(self, query: TurnQuery) -> list[TurnCost]:
+        """The most expensive turns of each currency, with the work of their subagents; the most expensive first."""
+
+    def user_waits(self, query: FindingsQuery) -> list[UserWait]:
+        """Where agents waited for the user for long, the longest first; in sessions that used one of the models."""
 
     # -- events, lines and files ---------------------------------------------------------------------------------
 

@@ -56,8 +56,8 @@ class InsightPeriod:
     def query(self, timezone: str) -> InsightQuery:
         """The question about calls."""
         return InsightQuery(
-            since=None if self.since_day is None else midnight(date.fromisoformat(self.since_day), timezone),
-            until=None if self.before_day is None else midnight(date.fromisoformat(self.before_day), timezone),
+            since=None if self.since_day is None else _beginning(self.since_day, timezone),
+            until=None if self.before_day is None else _beginning(self.before_day, timezone),
             agents=self.agents,
             projects=self.projects,
             project_contains=self.project_contains,
@@ -76,6 +76,18 @@ class InsightPeriod:
             project_contains=self.project_contains,
             models=self.models,
         )
+
+
+def _beginning(day: str, timezone: str) -> int:
+    """When a day begins; days at the edges of the calendar are before and after all sessions."""
+    found = date.fromisoformat(day)
+    try:
+        return midnight(found, timezone)
+    except (OverflowError, OSError, ValueError):
+        return -_NEVER if found.year < _EPOCH_YEAR else _NEVER
+
+
+_EPOCH_YEAR, _NEVER = 1970, 2**62
 
 
 # -- tools --------------------------------------------------------------------------------------------------------

@@ -49,7 +49,8 @@ class Call(NamedTuple):
     error: str | None
 
 
-def _rows(store: Store) -> Iterator[tuple[Session, list[SpanRow]]]:
+def stored_rows(store: Store) -> Iterator[tuple[Session, list[SpanRow]]]:
+    """All sessions, each with its spans."""
     for session in store.sessions():
         # Spans as they are stored: what a session that is over shows of those that its log left open is a guess.
         rows = store.span_rows(session, attributes=True)
@@ -72,7 +73,7 @@ def _milliseconds(micros: int | None) -> int | None:
 
 def every_tool_call(store: Store) -> Iterator[Call]:
     """Every tool call; those of a fork that only repeats them are left out."""
-    for session, rows in _rows(store):
+    for session, rows in stored_rows(store):
         steps = {row.span_id: row for row in rows}
         for row in rows:
             asker = steps.get(row.parent_id or b"")
@@ -88,7 +89,7 @@ def every_tool_call(store: Store) -> Iterator[Call]:
 
 def every_model_call(store: Store) -> Iterator[Call]:
     """Every model call whose response counts in its own session."""
-    for session, rows in _rows(store):
+    for session, rows in stored_rows(store):
         for row in rows:
             if row.kind == "step" and row.counted:
                 tools = [each for each in rows if each.kind == "tool" and each.parent_id == row.span_id]
@@ -108,7 +109,8 @@ def _answered_at(step: SpanRow, tools: Sequence[SpanRow]) -> int:
     return last if not ends or last <= min(ends) else first
 
 
-def _matches(query: InsightQuery, call: Call) -> bool:
+def matches(query: InsightQuery, call: Call) -> bool:
+    """Whether a call matches a query: the meaning of the query."""
     wanted = SessionFilter(agents=query.agents, projects=query.projects, project_contains=query.project_contains)
     return (
         wanted.matches(call.session, ())
@@ -135,7 +137,8 @@ def _grouped(calls: Iterable[Call], key: Callable[[Call], tuple[str, str]]) -> l
     return sorted(groups.items())
 
 
-def _tool(call: Call) -> str:
+def tool_of(call: Call) -> str:
+    """The tool of a call."""
     return call.row.name.removeprefix("execute_tool ")
 
 
@@ -183,8 +186,8 @@ def test_tools_are_those_of_all_calls(seed: int, asked: list[tuple[InsightQuery,
     with store_of(random_work(seed)) as store:
         calls = list(every_tool_call(store))
         for query, split in [(InsightQuery(), "total"), *asked]:
-            found = [call for call in calls if _matches(query, call)]
-            groups = _grouped(found, lambda call, split=split: (_tool(call), _part(split, call)))  # type: ignore[misc]
+            found = [call for call in calls if matches(query, call)]
+            groups = _grouped(found, lambda call, split=split: (tool_of(call), _part(split, call)))  # type: ignore[misc]
             assert store.tool_figures(query, split) == [_tool_figures(key, group) for key, group in groups]
 
 
@@ -202,7 +205,7 @@ def test_models_are_those_of_all_calls(seed: int, asked: list[tuple[InsightQuery
             for call in calls
         ]
         for query, split in [(InsightQuery(), "total"), *asked]:
-            found = [call for call in calls if _matches(query, call)]
+            found = [call for call in calls if matches(query, call)]
             part: InsightSplit = "total" if split == "model" else split
             groups = _grouped(found, lambda call, part=part: (call.model, _part(part, call)))  # type: ignore[misc]
             assert store.model_figures(query, split) == [_model_figures(key, group) for key, group in groups]
@@ -224,7 +227,7 @@ def test_the_calls_behind_the_figures(seed: int, query: InsightQuery, limit: int
     with store_of(random_work(seed)) as store:
         for tool in (*sorted(set(TOOLS)), None):
             every = every_model_call(store) if tool is None else every_tool_call(store)
-            found = [call for call in every if _matches(query, call) and (tool is None or _tool(call) == tool)]
+            found = [call for call in every if matches(query, call) and (tool is None or tool_of(call) == tool)]
             failed = [call for call in found if call.row.status == "error"]
             failed.sort(key=lambda call: (-call.row.start, call.row.span_id))
             slow = [call for call in found if call.ms is not None]

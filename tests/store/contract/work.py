@@ -32,6 +32,8 @@ class _Session:
     now: float = BASE
     lines: list[Line] = field(default_factory=list)
     cached: int = 0
+    #: Whether it tries the same again and again in this turn.
+    stubborn: bool = False
 
     def write(self, kind: str, **fields: Any) -> None:  # noqa: ANN401 - JSON
         """Write a line."""
@@ -54,6 +56,7 @@ class _Session:
 
     def _turn(self, place: Line) -> None:
         origin = {"origin": "task"} if self.rng.random() < 0.2 else {}
+        self.stubborn = self.rng.random() < 0.3
         self.write("turn.begin", prompt="do it", **place, **origin)
         for step in range(1, self.rng.randint(0, 5) + 1):
             self._step(place | {"step": step})
@@ -95,12 +98,13 @@ class _Session:
     def _tool(self, place: Line, call: str) -> None:
         stream = f"agent-{call}" if "stream" not in place and self.rng.random() < 0.15 else None
         spawns = {} if stream is None else {"spawns": stream}
-        name, arguments = self.rng.choice(TOOLS), self.rng.choice(ARGUMENTS)
+        name = TOOLS[0] if self.stubborn else self.rng.choice(TOOLS)
+        arguments = self.rng.choice(ARGUMENTS[:2] if self.stubborn else ARGUMENTS)
         self.write("tool.begin", id=call, name=name, arguments=arguments, **spawns, **place)
         if stream is not None:
             self._turn({"turn": 1, "stream": stream})
         self.now += self.rng.choice((0.0, 0.5, 3.0, 1_000.0))
-        outcome = self.rng.choice(("ok", "error", "error", "cancelled", None))
+        outcome = "error" if self.stubborn else self.rng.choice(("ok", "error", "error", "cancelled", None))
         if outcome is None:
             return
         failed = {"error": self.rng.choice(ERRORS)} if outcome == "error" else {}

@@ -816,6 +816,31 @@ export interface InsightCalls {
   slow: InsightSpan[];
 }
 
+/** Something that stands out, how much it cost, and where it is. */
+export interface Finding {
+  kind: "retry_loop" | "repeated_failure" | "cache_break" | "expensive_turn" | "long_wait";
+  text: string;
+  tool: string | null;
+  model: string | null;
+  error: string | null;
+  arguments: string | null;
+  count: number;
+  sessions: number;
+  turn: number | null;
+  tokens: number | null;
+  costs: Record<string, number>;
+  duration_ms: number | null;
+  pause_ms: number | null;
+  first_at: string | null;
+  last_at: string | null;
+  spans: InsightSpan[];
+}
+
+/** What stands out, by kind; in each, what cost most first. */
+export interface Findings {
+  items: Finding[];
+}
+
 /** Every line that was read is one of these. */
 export interface LineCounts {
   lines: number;

@@ -120,7 +120,7 @@ def search(connection: sqlite3.Connection, query: SearchQuery) -> list[tuple[int
     if not expression:
         return []
     where, values = session_conditions(
-        connection, agents=query.agents, projects=query.projects, project_contains=query.project_contains
+        agents=query.agents, projects=query.projects, project_contains=query.project_contains
     )
     for name, test in _TESTS.items():
         if getattr(query, name) is not None:

@@ -28,10 +28,10 @@ DURATION = """CASE WHEN c.status NOT IN ('ok', 'error') THEN NULL
         nullif(c."end" - c.start, 0) / 1000)
     ELSE nullif(c."end" - c.start, 0) / 1000 END"""
 
-_FORKS = """SELECT id FROM sessions WHERE copied OR parent IS NOT NULL OR born IN (
+FORKS = """SELECT id FROM sessions WHERE copied OR parent IS NOT NULL OR born IN (
     SELECT born FROM sessions WHERE born IS NOT NULL GROUP BY born HAVING count(*) > 1)"""
 #: Tool calls of a fork whose model call counts in another session are a copy.
-_NOT_COPIED = f"""(c.session_id NOT IN ({_FORKS}) OR NOT EXISTS (
+_NOT_COPIED = f"""(c.session_id NOT IN ({FORKS}) OR NOT EXISTS (
     SELECT 1 FROM spans o JOIN responses r ON r.response = o.response
     WHERE o.session_id = c.session_id AND o.span_id = c.parent_id AND r.session_id <> c.session_id))"""
 
@@ -79,10 +79,10 @@ class Scope(NamedTuple):
     sessions: str = ""
 
 
-def scope_of(connection: sqlite3.Connection, query: InsightQuery) -> Scope:
+def scope_of(query: InsightQuery) -> Scope:
     """The time, agents and projects of a query; models are another matter for each kind of span."""
     where, values = session_conditions(
-        connection, agents=query.agents, projects=query.projects, project_contains=query.project_contains
+        agents=query.agents, projects=query.projects, project_contains=query.project_contains
     )
     times = ""
     if query.since is not None:
@@ -96,9 +96,9 @@ def scope_of(connection: sqlite3.Connection, query: InsightQuery) -> Scope:
     return Scope(times + sessions, values, sessions)
 
 
-def tool_scope(connection: sqlite3.Connection, query: InsightQuery) -> tuple[str, Scope]:
+def tool_scope(query: InsightQuery) -> tuple[str, Scope]:
     """Joins and conditions of the tool calls ``c`` of a query."""
-    where, values, _ = scope_of(connection, query)
+    where, values, _ = scope_of(query)
     models = model_test("coalesce(p.model, '')", query, values)
     return _ASKER if models else "", Scope(f"c.kind = 'tool'{where}{models} AND {_NOT_COPIED}", values)
 
@@ -121,7 +121,7 @@ _TOOL_SESSIONS = """SELECT name, part, count(*) FROM (
 
 def tool_figures(connection: sqlite3.Connection, query: InsightQuery, split: InsightSplit) -> list[ToolFigures]:
     """The tools of the calls that match, in the order of their names."""
-    joins, scope = tool_scope(connection, query)
+    joins, scope = tool_scope(query)
     part, more = _TOOL_PARTS[split]
     joined = joins if more in joins else f"{joins} {more}"
     place = {"tool": TOOL, "part": part, "joins": joined, "where": scope.where, "duration": DURATION}
@@ -134,7 +134,7 @@ def tool_figures(connection: sqlite3.Connection, query: InsightQuery, split: Ins
 # -- models -------------------------------------------------------------------------------------------------------
 
 #: Model calls with their response, which is looked up in the order of its table: a third of the time.
-_STEPS = """
+STEPS = """
 SELECT c.session_id, c.span_id, c.trace_id, c.stream, c.start, c."end", c.status, c.turn_index, c.span_no, c.model,
     c.response, c.attributes
 FROM spans c WHERE c.kind = 'step'{where} ORDER BY c.response
@@ -174,7 +174,7 @@ _COUNTED = "WHERE c.ms IS NOT NULL AND c.output_tokens > 0 AND NOT c.estimated"
 
 def model_figures(connection: sqlite3.Connection, query: InsightQuery, split: InsightSplit) -> list[ModelFigures]:
     """The models of the calls that match, in the order of their names."""
-    calls, values, _ = call_tables(connection, query)
+    calls, values, _ = call_tables(query)
     part, joins = _MODEL_PARTS[split]
     figures = _FIGURES.format(calls=_MODELS.format(part=part, joins=joins))
     counts = _MODEL_COUNTS.format(part=part, joins=joins, counted=_COUNTED)
@@ -187,11 +187,11 @@ def model_figures(connection: sqlite3.Connection, query: InsightQuery, split: In
     return [ModelFigures._make(row) for row in rows]
 
 
-def call_tables(connection: sqlite3.Connection, query: InsightQuery) -> Scope:
+def call_tables(query: InsightQuery) -> Scope:
     """The tables ``calls`` and ``steps`` of a query, for a statement that begins with ``WITH``."""
-    where, values, sessions = scope_of(connection, query)
+    where, values, sessions = scope_of(query)
     models = model_test("coalesce(r.model, c.model, '')", query, values)
-    return Scope(_CALLS.format(steps=_STEPS.format(where=where), sessions=sessions, models=models), values)
+    return Scope(_CALLS.format(steps=STEPS.format(where=where), sessions=sessions, models=models), values)
 
 
 # -- the calls behind the figures ---------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def tool_calls(
     connection: sqlite3.Connection, query: InsightQuery, tool: str, order: CallOrder, limit: int
 ) -> list[InsightCall]:
     """The latest failures of a tool, or its longest calls."""
-    joins, (where, values, _) = tool_scope(connection, query)
+    joins, (where, values, _) = tool_scope(query)
     inner = f"SELECT c.*, {DURATION} AS ms FROM spans c {joins} WHERE {where} AND {TOOL} = :tool"
     rows = connection.execute(
         f"SELECT {_CALL} FROM ({inner}) c WHERE TRUE {_ORDERS[order]} LIMIT :limit",
@@ -220,7 +220,7 @@ def model_call_list(
     connection: sqlite3.Connection, query: InsightQuery, order: CallOrder, limit: int
 ) -> list[InsightCall]:
     """The latest failures of the models of a query, or their longest calls."""
-    calls, values, _ = call_tables(connection, query)
+    calls, values, _ = call_tables(query)
     rows = connection.execute(
         f"WITH {calls} SELECT {_CALL} FROM calls c WHERE TRUE {_ORDERS[order]} LIMIT :limit", {**values, "limit": limit}
     )

@@ -78,7 +78,7 @@ def search(connection: sqlite3.Connection, query: SearchQuery) -> list[int]:
         lowest, highest = connection.execute(_RANGE, (query.session,)).fetchone()
         first, last = lowest, min(last, highest)
     where, values = session_conditions(
-        connection, agents=query.agents, projects=query.projects, project_contains=query.project_contains
+        agents=query.agents, projects=query.projects, project_contains=query.project_contains
     )
     for name, test in _TESTS.items():
         if getattr(query, name) is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Set
 from typing import NamedTuple
 
+from agenttrace.store.questions import folded
+
 #: Looked up once for a query, however many rows are compared.
-_CONTAINED = "s.id IN (SELECT id FROM sessions WHERE instr(casefolded(project), :project_part) > 0)"
+_CONTAINED = "s.id IN (SELECT id FROM sessions WHERE project IS NOT NULL AND instr(folded(project), :project_part) > 0)"
 
 
 class Conditions(NamedTuple):
@@ -18,7 +19,6 @@ class Conditions(NamedTuple):
 
 
 def session_conditions(
-    connection: sqlite3.Connection,
     *,
     agents: Set[str] = frozenset(),
     projects: Set[str] = frozenset(),
@@ -32,11 +32,6 @@ def session_conditions(
             where += f" AND {column} IN ({', '.join(f':{each}' for each in named)})"
             values |= named
     if project_contains is not None:
-        connection.create_function("casefolded", 1, _casefolded, deterministic=True)
         where += f" AND {_CONTAINED}"
-        values["project_part"] = project_contains.casefold()
+        values["project_part"] = folded(project_contains)
     return Conditions(where, values)
-
-
-def _casefolded(text: str | None) -> str | None:
-    return None if text is None else text.casefold()

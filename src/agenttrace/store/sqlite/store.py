@@ -15,7 +15,22 @@ from agenttrace.model import Session
 from agenttrace.store.annotations import Annotation, Marks
 from agenttrace.store.batch import Batch
 from agenttrace.store.errors import CorruptStoreError, QueryInterruptedError
-from agenttrace.store.insights import CallOrder, InsightCall, InsightQuery, InsightSplit, ModelFigures, ToolFigures
+from agenttrace.store.insights import (
+    CacheLoss,
+    CacheQuery,
+    CallOrder,
+    FailedCalls,
+    FindingsQuery,
+    InsightCall,
+    InsightQuery,
+    InsightSplit,
+    ModelFigures,
+    RepeatedFailure,
+    ToolFigures,
+    TurnCost,
+    TurnQuery,
+    UserWait,
+)
 from agenttrace.store.line_cache import LineCache
 from agenttrace.store.questions import (
     Agreement,
@@ -52,6 +67,7 @@ from agenttrace.store.sqlite import (
     database,
     events,
     failed_spans,
+    findings,
     forks,
     insights,
     merging,
@@ -283,6 +299,21 @@ class SqliteStore(Store):
 
     def model_calls(self, query: InsightQuery, order: CallOrder, limit: int) -> list[InsightCall]:
         return insights.model_call_list(self.connection, query, order, limit)
+
+    def repeated_failures(self, query: FindingsQuery) -> list[RepeatedFailure]:
+        return findings.repeated_failures(self.connection, query)
+
+    def failed_in_a_turn(self, query: FindingsQuery) -> list[FailedCalls]:
+        return findings.failed_in_a_turn(self.connection, query)
+
+    def cache_losses(self, query: CacheQuery) -> list[CacheLoss]:
+        return findings.cache_losses(self.connection, query)
+
+    def expensive_turns(self, query: TurnQuery) -> list[TurnCost]:
+        return findings.expensive_turns(self.connection, query)
+
+    def user_waits(self, query: FindingsQuery) -> list[UserWait]:
+        return findings.user_waits(self.connection, query)
 
     # -- events, lines and files ------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
-"""``/api/v1/insights``: tools and models over many sessions, and the calls behind their figures."""
+"""``/api/v1/insights``: tools and models over many sessions, the calls behind their figures, and what stands out."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
@@ -12,6 +13,7 @@ from pydantic import BaseModel, Field
 from agenttrace.serve.api.answers import Cached, answer, endpoint
 from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
+from agenttrace.views.findings import KINDS, FindingKind, Findings, findings
 from agenttrace.views.insights import (
     NO_CALLS,
     NO_MODELS,
@@ -86,6 +88,13 @@ class CallFilters(InsightFilters):
     limit: int = Field(10, ge=1, le=100, description="How many of each at most.")
 
 
+class FindingFilters(InsightFilters):
+    """Which findings."""
+
+    kind: list[FindingKind] = Field([], description="Only of these kinds; without any: all.")
+    limit: int = Field(10, ge=1, le=100, description="How many of each kind at most.")
+
+
 class RecentAnswers:
     """Answers to the latest questions, so that a page that is opened again, or twice, costs nothing."""
 
@@ -144,5 +153,23 @@ def insights_router(context: ServerContext) -> APIRouter:
             )
 
         return answer(request, await recent.get(("calls", query, filters.tool, filters.limit), make))
+
+    @router.get("/findings", **endpoint("What stands out, computed without a model", Findings, 400, 401, 422))
+    async def show_findings(request: Request, filters: Annotated[FindingFilters, Query()]) -> Response:
+        period, limit = filters.period(timezone), filters.limit
+
+        def of(kind: FindingKind) -> Awaitable[Findings]:
+            prices = context.index.prices
+            return recent.get(
+                ("findings", period, kind, limit),
+                lambda: reader.query(
+                    lambda store: findings(store, prices, reader.texts, period, kinds=[kind], limit=limit),
+                    empty=lambda: Findings(items=[]),
+                ),
+            )
+
+        # Several threads answer, one kind each.
+        found = await asyncio.gather(*(of(kind) for kind in KINDS if kind in filters.kind or not filters.kind))
+        return answer(request, Findings(items=[each for part in found for each in part.items]))
 
     return router
