@@ -35,6 +35,7 @@ COMMANDS = (
     "label",
     "star",
     "score",
+    "overview",
     "usage",
     "limits",
     "prices",

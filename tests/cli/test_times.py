@@ -83,3 +83,21 @@ def test_today_is_a_day_of_the_setting(now: datetime, zone: str) -> None:
     assert there.date() == now.astimezone(ZoneInfo(zone)).date()
     assert (there.hour, there.minute) == (0, 0)
     assert parse_moment(there.date().isoformat(), zone, now=now) == begin
+
+
+@pytest.mark.parametrize(
+    ("word", "day"),
+    [
+        ("today", "2026-11-18"),
+        ("yesterday", "2026-11-17"),
+        ("week", "2026-11-16"),
+        ("last-week", "2026-11-09"),
+        ("Month", "2026-11-01"),
+        ("last-month", "2026-10-01"),
+    ],
+)
+def test_words_are_first_days(word: str, day: str) -> None:
+    """On a Wednesday the week began on Monday; of a month it is the first day, in the zone of days."""
+    now = datetime(2026, 11, 17, 18, tzinfo=UTC)  # the 18th in Shanghai
+    found = parse_moment(word, "Asia/Shanghai", now=now)
+    assert (found.date().isoformat(), found.hour, found.utcoffset()) == (day, 0, timedelta(hours=8))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from agenttrace.calendar import zone
 from agenttrace.views.trouble import TroubleError
@@ -16,7 +17,15 @@ _SPAN = re.compile(r"(\d{1,6})\s*([mhdw])", re.IGNORECASE)
 _FIX = (
     "Give a span such as 30m, 24h, 7d or 2w, a day such as 2026-11-01, or an ISO time such as 2026-11-01T08:30+08:00."
 )
-_WORDS = {"today": 0, "yesterday": 1}
+#: Words for the first moment of a day; weeks begin on Monday.
+_WORDS: dict[str, Callable[[date], date]] = {
+    "today": lambda today: today,
+    "yesterday": lambda today: today - timedelta(days=1),
+    "week": lambda today: today - timedelta(days=today.weekday()),
+    "last-week": lambda today: today - timedelta(days=today.weekday() + 7),
+    "month": lambda today: today.replace(day=1),
+    "last-month": lambda today: (today.replace(day=1) - timedelta(days=1)).replace(day=1),
+}
 
 
 class NotATimeError(TroubleError, ValueError):
@@ -73,7 +82,7 @@ def parse_moment(text: str, timezone: str = "local", *, now: datetime | None = N
     now = (now or datetime.now().astimezone()).astimezone(place)
     stripped = text.strip()
     if stripped.lower() in _WORDS:
-        day = now.date() - timedelta(days=_WORDS[stripped.lower()])
+        day = _WORDS[stripped.lower()](now.date())
         return _in_zone(datetime(day.year, day.month, day.day), place)
     try:
         if _SPAN.fullmatch(stripped):

@@ -1,16 +1,21 @@
-/** The overview: current sessions, cost, and the state of recording and guards. */
+/** The overview: what it costs, what needs the user, what works now, when and where agents worked. */
 import { useGet } from "../../api/queries";
 import type { Overview } from "../../api/shapes";
-import { Empty, Grid, Loaded, Page } from "../../parts";
+import { Loaded, Page } from "../../parts";
 import { useText } from "../../text";
 import { LimitsCard } from "../usage/limits-card";
 import { useRefetchOnLive } from "../usage/throttle";
-import { Command, Recording } from "./recording";
-import { ExportState, RunHalf, isUsed } from "./run-half";
-import { Running } from "./running";
-import { Spending } from "./spending";
+import { Activity } from "./activity";
+import { FailingTools } from "./failing-tools";
+import { Needs, Working } from "./needs";
+import { Nothing } from "./nothing";
 import styles from "./overview.module.css";
+import { Periods } from "./periods";
+import { ExportState, RunHalf, isUsed } from "./run-half";
+import { TopProjects } from "./projects";
+import { Spending } from "./spending";
 import { text } from "./text";
+import { useCurrent } from "./now";
 
 /** The polling interval for data that is not in the live stream, such as budgets and breakers. */
 const EVERY = 10_000;
@@ -34,19 +39,8 @@ function Parts({ overview }: { overview: Overview }) {
   const nothing = recording.lines.lines === 0 && overview.month.requests === 0;
   return (
     <>
-      {nothing ? (
-        <Nothing recording={recording.running} />
-      ) : (
-        <>
-          <Running overview={overview} />
-          <Spending overview={overview} />
-          <LimitsCard quiet />
-        </>
-      )}
-      <Grid min="26rem">
-        {isUsed(run) && <RunHalf run={run} />}
-        <Recording recording={recording} />
-      </Grid>
+      {nothing ? <Nothing recording={recording.running} /> : <Figures overview={overview} />}
+      {isUsed(run) && <RunHalf run={run} />}
       <div className={styles.quiet}>
         {!isUsed(run) && <RunHalf run={run} />}
         <ExportState exports={overview.exports} />
@@ -55,15 +49,24 @@ function Parts({ overview }: { overview: Overview }) {
   );
 }
 
-/** Before anything was recorded. */
-function Nothing({ recording }: { recording: boolean }) {
-  const t = useText(text);
+function Figures({ overview }: { overview: Overview }) {
+  const now = useCurrent(overview);
   return (
-    <Empty icon="sessions" title={recording ? t.nothingYet : t.nothingRecorded}>
-      <p>{recording ? t.recordingNote : t.startNote}</p>
-      {!recording && <Command>agenttrace up</Command>}
-      <p>{t.demoNote}</p>
-      <Command>agenttrace demo --console</Command>
-    </Empty>
+    <>
+      <Periods figures={overview.figures} />
+      <div className={styles.pair}>
+        <Needs attention={overview.attention} waiting={now.waiting} failed={now.failed} />
+        <Working rows={now.working} />
+      </div>
+      <LimitsCard quiet />
+      <div className={styles.pair}>
+        <Spending overview={overview} />
+        <div className={styles.stack}>
+          <TopProjects figures={overview.figures} />
+          <FailingTools />
+          <Activity days={overview.figures.activity} />
+        </div>
+      </div>
+    </>
   );
 }

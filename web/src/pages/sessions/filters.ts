@@ -41,7 +41,7 @@ export interface View {
 }
 
 /** Valid times: any other value in an address is dropped instead of being refused by the server. */
-const TIME = /^(today|yesterday|\d{1,6}[mhdw]|\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?)$/;
+const TIME = /^(today|yesterday|week|last-week|month|last-month|\d{1,6}[mhdw]|\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?)$/;
 
 export function timeOf(text: string | null): string {
   return text !== null && TIME.test(text) ? text : "";

@@ -1,10 +1,10 @@
 /** A filter by time: a few usual spans, or from one day to another. */
-import { Button, Icon, Popup, Segmented } from "../../parts";
+import { Button, Icon, Popup } from "../../parts";
 import type { Format } from "../../format";
 import { useFormat } from "../../format";
 import { useText } from "../../text";
-import type { Period } from "./period";
-import { daysOf, periodOf } from "./period";
+import type { Period, Preset } from "./period";
+import { PRESETS, daysOf, periodOf, presetOf } from "./period";
 import styles from "./period-filter.module.css";
 import { periodText } from "./period-text";
 
@@ -19,17 +19,17 @@ interface PeriodFilterProps {
   open?: boolean;
 }
 
-const SPANS = ["today", "7d", "30d"] as const;
-
 /** The period in a few words. */
 export function sayPeriod(period: Period, t: (typeof periodText)["en"], f: Format, always = ""): string {
   const { since, until } = period;
   if (!until && since === always) return t.always;
-  if (!until && Object.hasOwn(t.spans, since)) return t.spans[since as keyof typeof t.spans];
+  const preset = presetOf(period);
+  if (preset) return t.presets[preset];
   const { first, last } = daysOf(period);
   if (first && first === last) return f.day(first);
-  const from = first ? f.day(first) : since;
-  const to = last ? f.day(last) : until;
+  const word = (text: string) => (Object.hasOwn(t.words, text) ? t.words[text as keyof typeof t.words] : text);
+  const from = first ? f.day(first) : word(since);
+  const to = last ? f.day(last) : word(until);
   if (!to) return t.fromOn(from);
   return from ? t.between(from, to) : t.upTo(to);
 }
@@ -58,13 +58,24 @@ export function PeriodFilter(props: PeriodFilterProps) {
 
 function Choices({ period, onChange, always = "" }: PeriodFilterProps) {
   const t = useText(periodText);
-  const span = period.until ? "custom" : period.since;
+  const chosen = presetOf(period);
   const { first, last } = daysOf(period);
-  const spans = SPANS.map((value) => ({ value: value as string, label: t.spans[value] }));
-  const choices = [{ value: always, label: t.always }, ...spans];
   return (
     <div className={styles.choices}>
-      <Segmented label={t.label} value={span} choices={choices} onChange={(since) => onChange({ since, until: "" })} />
+      <div role="group" aria-label={t.label} className={styles.presets}>
+        {(Object.keys(PRESETS) as Preset[]).map((name) => (
+          <button key={name} type="button" aria-pressed={name === chosen} onClick={() => onChange(PRESETS[name])}>
+            {t.presets[name]}
+          </button>
+        ))}
+        <button
+          type="button"
+          aria-pressed={!period.until && period.since === always}
+          onClick={() => onChange({ since: always, until: "" })}
+        >
+          {t.always}
+        </button>
+      </div>
       <div className={styles.days}>
         <label>
           {t.first}

@@ -5,6 +5,24 @@ export interface Period {
   until: string;
 }
 
+/** Periods that people ask for, as the server understands them: they stay what they are called as time passes. */
+export const PRESETS = {
+  today: { since: "today", until: "" },
+  yesterday: { since: "yesterday", until: "today" },
+  week: { since: "week", until: "" },
+  month: { since: "month", until: "" },
+  "last-month": { since: "last-month", until: "month" },
+  "7d": { since: "7d", until: "" },
+  "30d": { since: "30d", until: "" },
+} as const satisfies Record<string, Period>;
+export type Preset = keyof typeof PRESETS;
+
+/** The preset that a period is, if any. */
+export function presetOf({ since, until }: Period): Preset | null {
+  const names = Object.keys(PRESETS) as Preset[];
+  return names.find((name) => PRESETS[name].since === since && PRESETS[name].until === until) ?? null;
+}
+
 const DAY = /^\d{4}-\d\d-\d\d$/;
 
 export function isDay(text: string): boolean {
