@@ -34,21 +34,29 @@ def figure(within: Page | Locator, name: str) -> Locator:
 
 
 def test_overview(visit: Visit, told: Program) -> None:
-    """The overview has the sums of thirty days, what became of every line, and what is in quarantine."""
+    """The overview has the figures of ``agenttrace overview`` and the sums of thirty days, and what needs the user."""
     page = visit.open("/")
-    status, usage = told.json("status"), told.json("usage", "--by", "model", "--since", "30d")
-    month = page.get_by_role("region", name="Last 30 days")
+    seen, usage = told.json("overview"), told.json("usage", "--by", "model", "--since", "30d")
+    for name, period in zip(("Today", "This week", "This month"), seen["periods"], strict=True):
+        card = page.get_by_role("region", name=name, exact=True)
+        expect(figure(card, "Tokens").locator("span").first).to_have_attribute("title", hint(period["bill"]))
+    month = page.get_by_role("region", name="Last 30 days", exact=True)
     expect(figure(month, "Responses")).to_have_text(f"{usage['total']['requests']:,}")
     expect(figure(month, "Tokens").locator("span")).to_have_attribute("title", hint(usage["total"]))
     expect(figure(month, "Cost")).to_contain_text("+?")
     names = {row["model"] for row in usage["rows"]}
-    assert set(month.get_by_role("listitem").locator("a").all_inner_texts()) <= names
-    expect(page.get_by_role("table", name=re.compile("lines read"))).to_contain_text(str(status["lines"]["recorded"]))
-    expect(page.get_by_role("table", name=re.compile("Deduplication hits"))).to_be_visible()
-    expect(page.get_by_role("link", name="1 line could not be parsed")).to_be_visible()
-    expect(page.get_by_role("link", name=f"{status['file_count']} files")).to_be_visible()
-    expect(figure(page, "Recorder")).to_contain_text(f"running (process {told.recorder_pid()})")
+    assert {name.get_attribute("title") for name in month.locator("li a bdi").all()} <= names
+    projects = page.get_by_role("table", name="Top projects").locator("tbody tr")
+    expect(projects).to_have_count(len(seen["projects"]))
+    needs = page.get_by_role("region", name="Needs you")
+    expect(needs.get_by_role("link", name="1 line could not be parsed")).to_be_visible()
     expect(page.get_by_text("Applications are not configured.")).to_be_visible()
+    page.get_by_role("region", name="Activity").get_by_role("radio", name="Table").click()
+    table = page.get_by_role("table", name="Responses by day and hour, last 4 weeks")
+    totals = [cell.inner_text() for cell in table.locator("tbody td:nth-child(2)").all()]
+    assert totals == [f"{sum(day['hours']):,}" for day in reversed(seen["activity"])]
+    # Nothing on the first page needs the library for charts.
+    assert page.locator("canvas").count() == 0
 
 
 def test_sessions(visit: Visit, told: Program) -> None:
@@ -187,6 +195,9 @@ def test_files(visit: Visit, told: Program) -> None:
         expect(row).to_contain_text(f"{file['size']:,}")
     for name in ("recorded", "duplicate", "quarantined"):
         expect(figure(page, name.capitalize())).to_have_text(f"{status['lines'][name]:,}")
+    lines = page.get_by_role("table", name=re.compile("lines read"))
+    expect(lines).to_contain_text(f"{status['lines']['recorded']:,}")
+    expect(page.get_by_role("table", name=re.compile("Deduplication hits"))).to_be_visible()
     page.get_by_role("textbox", name="Filter by path").or_(page.get_by_role("searchbox", name="Filter by path")).fill(
         "logs/"
     )

@@ -37,6 +37,7 @@ COMMANDS = (
     "label",
     "star",
     "score",
+    "overview",
     "usage",
     "limits",
     "prices",

@@ -118,6 +118,16 @@ def test_insights_are_those_of_the_command(asker: Asker, shared_store: Program) 
         assert asker.blocks("read_span", session=place["session"], span=place["span"])
 
 
+def test_the_overview_is_that_of_the_command(asker: Asker, shared_store: Program) -> None:
+    """The costs and tokens of each period and project, and what needs the user in words."""
+    expected, found = shared_store.json("overview"), asker.fields("overview")
+    assert [(each["period"], each["costs"], each["tokens"]) for each in found["periods"]] == [
+        (each["period"], each["bill"]["costs"], each["tokens"]) for each in expected["periods"]
+    ]
+    assert [each["tokens"] for each in found["projects"]] == [each["tokens"] for each in expected["projects"]]
+    assert len(found["attention"]) == len(expected["attention"])
+
+
 def test_errors_are_the_spans_that_failed(asker: Asker, shared_store: Program, sessions: list[dict[str, Any]]) -> None:
     """All of them, of all sessions, the latest first, whatever the size of the pages."""
     expected = {

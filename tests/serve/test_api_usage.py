@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -343,3 +344,12 @@ def test_the_table_is_a_download(server: Server) -> None:
         assert answer.body.endswith(b"\r\n")
 
     server.run(body())
+
+
+@given(st.integers(1, 400), st.sampled_from(["UTC", "Asia/Shanghai", "America/Los_Angeles"]))
+def test_days_are_counted_with_today(number: int, zone: str) -> None:
+    """The last seven days are seven, today included, as on the overview; hours are not rounded to days."""
+    today = date.fromisoformat(first_day("today", zone))
+    assert (today - date.fromisoformat(first_day(f"{number}d", zone))).days == number - 1
+    assert (today - date.fromisoformat(first_day(f"{number}w", zone))).days == 7 * number - 1
+    assert (today - date.fromisoformat(first_day("24h", zone))).days == 1

@@ -29,6 +29,7 @@ from agenttrace.cli import (
     open,  # noqa: A004 - the command is called so
     outcomes,
     output,
+    overview,
     prices,
     prune,
     quarantine,
@@ -136,6 +137,7 @@ _add(_START, "record", record.record, record.EPILOG)
 _add(_START, "open", open.open_console, open.EPILOG)
 _add(_START, "demo", demo.demo, demo.EPILOG)
 _add_group(_START, "service", service.app, "Install recording as a service of this machine.", service.EPILOG)
+_add(_LOOK, "overview", overview.overview, overview.EPILOG)
 _add(_LOOK, "sessions", sessions.sessions, sessions.EPILOG)
 _add(_LOOK, "show", show.show, show.EPILOG)
 _add(_LOOK, "requests", requests.requests, requests.EPILOG)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 import typer
 
-from agenttrace.calendar import day_finder
 from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_table, table_lines
 from agenttrace.cli.options import AsJson, Since
@@ -21,7 +20,7 @@ from agenttrace.views.agreement import difference, reason
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import parse_since
-from agenttrace.views.usage import GroupUsage, UsageReport, usage_report
+from agenttrace.views.usage import GroupUsage, UsageReport, first_day, usage_report
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -65,7 +64,7 @@ def usage(
     if check:
         differ = _check(settings, moment, as_json=as_json)
         raise typer.Exit(1 if differ and exit_code else 0)
-    since_day = None if moment is None else day_finder(settings.usage.timezone)(moment)
+    since_day = None if since is None else first_day(since, settings.usage.timezone)
     cashier, query = Cashier.load(settings), UsageQuery(by=by, since_day=since_day)
     outcomes: OutcomeReport | None = None
     with opening.opened_store(settings) as store:

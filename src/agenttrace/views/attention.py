@@ -12,10 +12,16 @@ import msgspec
 
 from agenttrace.config import SettingsError, current_rules
 from agenttrace.config.rule_tables import merged, ready_tables
+from agenttrace.record.health import problem
+from agenttrace.record.lock import owner
 from agenttrace.rules.decision import in_force
+from agenttrace.views import figures
+from agenttrace.views.exports import exports_fields
+from agenttrace.views.limits import limits_fields
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
+    from agenttrace.prices.costing import Cashier
     from agenttrace.store.rules import RuleState
     from agenttrace.store.sqlite.store import SqliteStore
 
@@ -127,3 +133,38 @@ def of_limits(limits: Mapping[str, Any]) -> Iterator[Attention]:
                 share=window["share"],
                 until=window["resets_at"],
             )
+
+
+def attention_of(store: SqliteStore, settings: Settings, cashier: Cashier) -> list[Attention]:
+    """All of it as far as this machine's store and files tell; applications are asked by the server."""
+    process, trouble = owner(settings.home), problem(settings.home)
+    reason = None if trouble is None else trouble.reason
+    return in_order(
+        [
+            *of_recorder(process is not None, reason, store.quarantine.waiting()),
+            *of_exports(exports_fields(store.exports.ledgers(), settings)["destinations"]),
+            *of_rules(store.rules.states(), active_rules(store, settings)),
+            *of_limits(limits_fields(store, settings, cashier)),
+        ]
+    )
+
+
+def said(each: Attention) -> str:
+    """An entry as commands say it."""
+    name, count = each.name or "", figures.count(each.count or 0)
+    share = f"{(each.share or 0):.0%} used"
+    texts: dict[AttentionKind, str] = {
+        "recorder_failing": "recording fails",
+        "recorder_stopped": "the recorder is not running; start it with: agenttrace up",
+        "lines_quarantined": f"{count} lines could not be parsed; see: agenttrace quarantine",
+        "export_failing": f"export to {name} does not work",
+        "export_refused": f"{name} refused {count} spans; see: agenttrace export",
+        "rule_paused": f"rule {name} is paused",
+        "rule_failing": f"rule {name} failed {count} times in a row",
+        "budget": f"budget {name}: {share}",
+        "limit": f"limit of {name}, {each.period}: {share}",
+        "calls_refused": "calls of applications are refused",
+        "breaker_open": f"the breaker of {name} is open",
+        "jobs_failed": f"{count} jobs failed today",
+    }
+    return f"{texts[each.kind]}: {each.detail}" if each.detail else texts[each.kind]

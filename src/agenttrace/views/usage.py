@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_DAYS = re.compile(r"(\d+)\s*[dw]", re.IGNORECASE)
 
 
 class GroupUsage(NamedTuple):
@@ -88,8 +89,14 @@ def ranked(total: Bill, entries: Iterable[T], bill_of: Callable[[T], Bill]) -> l
 
 
 def first_day(since: str, timezone: str) -> str:
-    """The day of a moment; ``2026-11-01`` is that day wherever days begin."""
-    return _named_day(since) or day_finder(timezone)(parse_when(since, timezone))
+    """The day of a moment; ``2026-11-01`` is that day wherever days begin, and ``7d`` are seven days with today."""
+    named = _named_day(since)
+    if named is not None:
+        return named
+    whole = _DAYS.fullmatch(since.strip())
+    moment = parse_when(since, timezone)
+    found = date.fromisoformat(day_finder(timezone)(moment))
+    return (found + timedelta(days=1) if whole and int(whole[1]) else found).isoformat()
 
 
 def day_after(until: str, timezone: str) -> str:

@@ -20,7 +20,7 @@ interface CanvasProps {
 }
 
 /** A canvas needs the values of colours in the current theme, not their names. */
-function coloursOf(element: HTMLElement): Colours {
+function coloursOf(element: HTMLElement, dark: boolean): Colours {
   const probe = document.createElement("span");
   element.append(probe);
   const spelled = (name: string) => {
@@ -40,6 +40,7 @@ function coloursOf(element: HTMLElement): Colours {
     failed: spelled("failed"),
     money: spelled("money"),
     series: [1, 2, 3, 4, 5, 6, 7, 8].map((number) => spelled(`series-${number}`)),
+    dark,
   };
   probe.remove();
   return colours;
@@ -107,7 +108,7 @@ export default function ChartCanvas({ label, option, onPick }: CanvasProps) {
   useEffect(() => {
     const element = place.current;
     if (!element) return;
-    const colours = coloursOf(element);
+    const colours = coloursOf(element, theme === "dark");
     const font = getComputedStyle(element).fontFamily;
     chart.current?.setOption(over(common(colours, font), option(colours)), { notMerge: true });
   }, [option, theme, language]);

@@ -26,6 +26,7 @@ export interface Colours {
   failed: string;
   money: string;
   series: string[];
+  dark: boolean;
 }
 
 export interface ChartTable {

@@ -24,6 +24,7 @@ export { safeAddress } from "./links";
 export { Markdown } from "./markdown";
 export type { MeterPart } from "./meter";
 export { BudgetMeter, Meter } from "./meter";
+export { ModelName } from "./model-name";
 export type { Option } from "./multi-select";
 export { MultiSelect } from "./multi-select";
 export { Popup } from "./popup";

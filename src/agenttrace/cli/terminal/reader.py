@@ -14,6 +14,7 @@ from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.store import store_path
 from agenttrace.store.current import NO_STORE, CurrentStore, StoreVersion
 from agenttrace.store.errors import STORE_FAILURES
+from agenttrace.store.session_state import StateLimits
 from agenttrace.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ class Reader:
         self.texts = SessionTexts()
         #: Why the last question got no answer; empty where it got one.
         self.problem = ""
-        self._store = CurrentStore(store_path(settings.home), stale_minutes=settings.record.stale_minutes)
+        self._store = CurrentStore(store_path(settings.home), limits=StateLimits.of(settings.record))
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store reader")
 
     async def ask(self, question: Callable[[SqliteStore], T], empty: Callable[[], T]) -> T:

@@ -7,6 +7,7 @@ import { Bar, Button, Empty, Loaded, PathText, SearchInput, Segmented, Stat, Sta
 import { useText } from "../../text";
 import { useChoice, useParam } from "../../url";
 import styles from "./files.module.css";
+import { Internals } from "./recording";
 import { text } from "./text";
 
 const STATES = ["all", "behind", "gone", "error"] as const;
@@ -22,6 +23,7 @@ export function FileTable() {
       {() => (
         <div className={styles.stack}>
           {pages.first && <Recording state={pages.first.recording} />}
+          {pages.first && <Internals state={pages.first.recording} />}
           <Bar label={t.files}>
             <SearchInput label={t.find} placeholder={t.find} value={wanted} onChange={setWanted} />
             <Segmented

@@ -1,17 +1,21 @@
-/** The overview: current sessions, cost, and the state of recording and guards. */
+/** The overview: what it costs, what needs the user, what works now, when and where agents worked. */
 import { useGet } from "../../api/queries";
 import type { Overview } from "../../api/shapes";
-import { Grid, Loaded, Page } from "../../parts";
+import { Loaded, Page } from "../../parts";
 import { NothingRecorded } from "../../shell/demo";
 import { useText } from "../../text";
 import { LimitsCard } from "../usage/limits-card";
 import { useRefetchOnLive } from "../usage/throttle";
-import { Recording } from "./recording";
-import { ExportState, RunHalf, isUsed } from "./run-half";
-import { Running } from "./running";
-import { Spending } from "./spending";
+import { Activity } from "./activity";
+import { FailingTools } from "./failing-tools";
+import { Needs, Working } from "./needs";
 import styles from "./overview.module.css";
+import { Periods } from "./periods";
+import { ExportState, RunHalf, isUsed } from "./run-half";
+import { TopProjects } from "./projects";
+import { Spending } from "./spending";
 import { text } from "./text";
+import { useCurrent } from "./now";
 
 /** The polling interval for data that is not in the live stream, such as budgets and breakers. */
 const EVERY = 10_000;
@@ -35,22 +39,33 @@ function Parts({ overview }: { overview: Overview }) {
   const nothing = recording.lines.lines === 0 && overview.month.requests === 0;
   return (
     <>
-      {nothing ? (
-        <NothingRecorded />
-      ) : (
-        <>
-          <Running overview={overview} />
-          <Spending overview={overview} />
-          <LimitsCard quiet />
-        </>
-      )}
-      <Grid min="26rem">
-        {isUsed(run) && <RunHalf run={run} />}
-        <Recording recording={recording} />
-      </Grid>
+      {nothing ? <NothingRecorded /> : <Figures overview={overview} />}
+      {isUsed(run) && <RunHalf run={run} />}
       <div className={styles.quiet}>
         {!isUsed(run) && <RunHalf run={run} />}
         <ExportState exports={overview.exports} />
+      </div>
+    </>
+  );
+}
+
+function Figures({ overview }: { overview: Overview }) {
+  const now = useCurrent(overview);
+  return (
+    <>
+      <Periods figures={overview.figures} />
+      <div className={styles.pair}>
+        <Needs attention={overview.attention} waiting={now.waiting} failed={now.failed} />
+        <Working rows={now.working} />
+      </div>
+      <LimitsCard quiet />
+      <div className={styles.pair}>
+        <Spending overview={overview} />
+        <div className={styles.stack}>
+          <TopProjects figures={overview.figures} />
+          <FailingTools />
+          <Activity days={overview.figures.activity} />
+        </div>
       </div>
     </>
   );

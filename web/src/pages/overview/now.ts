@@ -1,5 +1,8 @@
 /** Current sessions: those of the overview, updated by the live stream. */
+import { useEffect, useRef, useState } from "react";
+
 import type { Overview, SessionRow } from "../../api/shapes";
+import { useLive } from "../../api/use-live";
 
 export interface Now {
   working: SessionRow[];
@@ -35,4 +38,16 @@ export function inPlace(before: readonly string[], rows: readonly SessionRow[]):
   const kept = before.flatMap((key) => byKey.get(key) ?? []);
   const known = new Set(before);
   return [...rows.filter((row) => !known.has(row.key)), ...kept];
+}
+
+/** The sessions of the last answer, updated by the live stream. */
+export function useCurrent(overview: Overview): Now {
+  const [news, setNews] = useState(NOTHING_NEW);
+  const answer = useRef(overview);
+  useEffect(() => {
+    if (answer.current !== overview) setNews(NOTHING_NEW);
+    answer.current = overview;
+  }, [overview]);
+  useLive((told) => setNews((known) => new Map([...known, ...told.rows.map((row) => [row.key, row] as const)])));
+  return nowOf(overview, news);
 }

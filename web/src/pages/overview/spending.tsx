@@ -1,41 +1,33 @@
-/** What today and the last thirty days have used: by model or agent, and day by day. */
+/** What the last thirty days have used: day by day, and by model or agent. */
 import { useMemo } from "react";
 import { Link } from "wouter";
 
-import type { Bill, NamedBill, Overview } from "../../api/shapes";
+import type { DayUsage, NamedBill, Overview } from "../../api/shapes";
 import { useFormat } from "../../format";
-import { Cost, Section, Segmented, Stat, Stats, Text, Tokens } from "../../parts";
+import { modelCss, modelNames } from "../../models";
+import { Cost, ModelName, Section, Segmented, Stat, Stats, Text, Tokens } from "../../parts";
 import { useText } from "../../text";
 import { address, useChoice } from "../../url";
-import type { Measure } from "../usage/measure";
-import { amountOf, ranked, stacksOf } from "../usage/measure";
+import type { Measure, Stacks } from "../usage/measure";
+import { amountOf, ranked, sayAmount, stacksOf } from "../usage/measure";
 import { MeasureSwitch, useMeasure } from "../usage/measure-switch";
 import { RemarksStrip } from "../usage/remarks-strip";
 import { ShareBar } from "../usage/share-bar";
-import { StackedChart } from "../usage/stacked-chart";
 import styles from "./spending.module.css";
 import { text } from "./text";
 
 const MOST_BARS = 6;
+const OTHERS = "var(--series-8)";
 
 export function Spending({ overview }: { overview: Overview }) {
   const t = useText(text);
+  const f = useFormat();
   const [by, setBy] = useChoice("by", ["model", "agent"]);
   const measure = useMeasure(overview.month);
-  // Models have the colours they have in the chart below; agents are not in it.
-  const names = useMemo(
-    () =>
-      stacksOf(
-        overview.days.map((day) => day.parts),
-        measure,
-      ).names,
-    [overview.days, measure],
-  );
-  const colour = (name: string) => (by === "agent" ? 1 : names.includes(name) ? (names.indexOf(name) % 7) + 1 : 8);
   const isModel = by === "model";
   return (
     <Section
-      title={t.spending}
+      title={t.month}
       actions={
         <>
           <Segmented
@@ -51,64 +43,48 @@ export function Spending({ overview }: { overview: Overview }) {
         </>
       }
     >
-      <div className={styles.spans}>
-        <Span
-          title={t.today}
-          since="today"
-          bill={overview.today}
-          parts={isModel ? overview.today_by_model : overview.today_by_agent}
-          by={by}
-          measure={measure}
-          colour={colour}
-        />
-        <Span
-          title={t.month}
-          since="30d"
-          bill={overview.month}
-          parts={isModel ? overview.month_by_model : overview.month_by_agent}
-          by={by}
-          measure={measure}
-          colour={colour}
-        />
-      </div>
-      <Days overview={overview} measure={measure} />
+      <Stats>
+        <Stat label={t.cost} value={<Cost bill={overview.month} />} />
+        <Stat label={t.tokens} value={<Tokens bill={overview.month} />} />
+        <Stat label={t.responsesName} value={f.count(overview.month.requests)} />
+      </Stats>
+      <Days days={overview.days} measure={measure} />
+      <Parts parts={isModel ? overview.month_by_model : overview.month_by_agent} by={by} measure={measure} />
       <RemarksStrip bill={overview.month} />
     </Section>
   );
 }
 
-interface SpanProps {
-  title: string;
-  since: string;
-  bill: Bill;
+interface PartsProps {
   parts: NamedBill[];
   by: "model" | "agent";
   measure: Measure;
-  colour: (name: string) => number;
 }
 
-/** A period: its totals, and its parts, the largest first. */
-function Span({ title, since, bill, parts, by, measure, colour }: SpanProps) {
+/** Models or agents, the largest first. */
+function Parts({ parts, by, measure }: PartsProps) {
   const t = useText(text);
   const f = useFormat();
   const bars = ranked(parts, measure);
+  const names = useMemo(() => modelNames(parts.map((part) => part.name)), [parts]);
   const most = Math.max(0, ...parts.map((part) => amountOf(part.bill, measure)));
   return (
-    <section aria-label={title}>
-      <h3>{title}</h3>
-      <Stats>
-        <Stat label={t.cost} value={<Cost bill={bill} />} />
-        <Stat label={t.tokens} value={<Tokens bill={bill} />} />
-        <Stat label={t.responses} value={f.count(bill.requests)} />
-      </Stats>
+    <>
       {bars.length === 0 && <p className="faint">{t.nothingUsed}</p>}
       <ul role="list" className={styles.bars}>
         {bars.slice(0, MOST_BARS).map((part) => (
           <li key={part.name}>
-            <Link href={address("/usage", { [by]: [part.name], since })} className={styles.name}>
-              <Text line>{part.name || t.none}</Text>
+            <Link href={address("/usage", { [by]: [part.name], since: "30d" })} className={styles.name}>
+              {by === "model" && part.name ? (
+                <ModelName id={part.name} name={names.get(part.name)} className={styles.cut} />
+              ) : (
+                <Text line>{part.name || t.none}</Text>
+              )}
             </Link>
-            <ShareBar share={most ? amountOf(part.bill, measure) / most : 0} series={colour(part.name)} />
+            <ShareBar
+              share={most ? amountOf(part.bill, measure) / most : 0}
+              colour={by === "model" ? modelCss(part.name) : undefined}
+            />
             <span className={styles.number}>
               <Tokens bill={part.bill} />
             </span>
@@ -119,20 +95,69 @@ function Span({ title, since, bill, parts, by, measure, colour }: SpanProps) {
         ))}
       </ul>
       {bars.length > MOST_BARS && (
-        <Link href={address("/usage", { by, since })} className={styles.more}>
+        <Link href={address("/usage", { by, since: "30d" })} className={styles.more}>
           {t.moreNames(f.count(bars.length - MOST_BARS))}
         </Link>
       )}
-    </section>
+    </>
   );
 }
 
-function Days({ overview, measure }: { overview: Overview; measure: Measure }) {
+const HEIGHT = 60;
+
+/** Thirty bars made of models; the page of usage has the same with all numbers. */
+function Days({ days, measure }: { days: DayUsage[]; measure: Measure }) {
   const t = useText(text);
   const f = useFormat();
-  const groups = useMemo(
-    () => overview.days.map((day) => ({ label: day.day.slice(5), title: f.day(day.day), parts: day.parts })),
-    [overview.days, f],
+  const stacks = useMemo(
+    () =>
+      stacksOf(
+        days.map((day) => day.parts),
+        measure,
+      ),
+    [days, measure],
   );
-  return <StackedChart label={t.chart} groups={groups} measure={measure} height={200} />;
+  const sums = days.map((_, at) => stacks.amounts.reduce((sum, series) => sum + (series[at] ?? 0), 0));
+  const most = Math.max(...sums, 0);
+  const width = 100 / days.length;
+  return (
+    <figure className={styles.days}>
+      <Link href="/usage" aria-label={t.chart} className={styles.chart}>
+        <svg viewBox={`0 0 100 ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+          <line x1="0" x2="100" y1={HEIGHT - 0.5} y2={HEIGHT - 0.5} vectorEffect="non-scaling-stroke" />
+          {days.map(({ day }, at) => (
+            <g key={day}>
+              <title>{`${f.day(day)}: ${sayAmount(sums[at] ?? 0, measure, f)}`}</title>
+              <rect x={at * width} width={width} y="0" height={HEIGHT} className={styles.place} />
+              {most > 0 && <Stack stacks={stacks} at={at} x={at * width + width * 0.12} width={width * 0.76} most={most} />}
+            </g>
+          ))}
+        </svg>
+      </Link>
+      <figcaption>
+        <span>{f.day(days[0]?.day ?? null)}</span>
+        <span>{t.highest(sayAmount(most, measure, f))}</span>
+        <span>{t.periods.day.title}</span>
+      </figcaption>
+    </figure>
+  );
+}
+
+interface StackProps {
+  stacks: Stacks;
+  at: number;
+  x: number;
+  width: number;
+  most: number;
+}
+
+/** The bar of a day. */
+function Stack({ stacks, at, x, width, most }: StackProps) {
+  let top = HEIGHT;
+  return stacks.amounts.map((series, number) => {
+    const height = ((series[at] ?? 0) / most) * HEIGHT;
+    const name = stacks.names[number] ?? null;
+    top -= height;
+    return height > 0 ? <rect key={name} x={x} width={width} y={top} height={height} style={{ fill: name === null ? OTHERS : modelCss(name) }} /> : null;
+  });
 }

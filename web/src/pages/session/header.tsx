@@ -6,6 +6,7 @@ import { API } from "../../api/client";
 import { useIsAdmin } from "../../api/queries";
 import type { SessionDetail, SessionRef } from "../../api/shapes";
 import { useFormat } from "../../format";
+import { modelName } from "../../models";
 import { Copy, Cost, Elapsed, Icon, PathText, Popup, StateMark, Text, Time, visible } from "../../parts";
 import { useText } from "../../text";
 import { address } from "../../url";
@@ -49,7 +50,7 @@ function Places({ session }: { session: SessionDetail }) {
       {session.branch && <Text mono>{session.branch}</Text>}
       {session.model && (
         <span title={session.models.map(visible).join("\n")}>
-          <Text>{session.model}</Text>
+          <Text>{modelName(session.model)}</Text>
           {others.length > 0 && <span className="faint"> {t.moreModels(others.length)}</span>}
         </span>
       )}

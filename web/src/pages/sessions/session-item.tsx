@@ -4,6 +4,7 @@ import { Link } from "wouter";
 
 import type { OutcomeFigures, SessionRow } from "../../api/shapes";
 import { useFormat } from "../../format";
+import { modelName } from "../../models";
 import { Cost, Elapsed, PathText, StateMark, Text, Time, Tokens, visible } from "../../parts";
 import { useText } from "../../text";
 import { MarkedText, piecesOf } from "./marked-text";
@@ -163,7 +164,7 @@ function Models({ row }: { row: SessionRow }) {
   if (!shown) return <span className={styles.model}>{t.noModel}</span>;
   return (
     <span className={styles.model} title={visible(row.models.join("\n") || shown)}>
-      <bdi dir="auto">{visible(shown)}</bdi>
+      <bdi dir="auto">{visible(modelName(shown))}</bdi>
       {others > 0 && ` ${t.models(others)}`}
     </span>
   );

@@ -5,7 +5,9 @@ import { useLocation, useSearch } from "wouter";
 import { API } from "../../api/client";
 import { useGet } from "../../api/queries";
 import type { SessionFacets, UsageAnswer } from "../../api/shapes";
-import { Bar, Button, Empty, LinkButton, Loaded, MultiSelect, Page, Section, Segmented, Select } from "../../parts";
+import { useFormat } from "../../format";
+import { modelName } from "../../models";
+import { Bar, Button, Cost, Empty, LinkButton, Loaded, MultiSelect, Page, Section, Segmented, Select, Stat, Stats, Tokens } from "../../parts";
 import { SavedViews } from "../../saved-views/saved-views";
 import { useText } from "../../text";
 import { address, useFlagParam, useParams } from "../../url";
@@ -62,6 +64,31 @@ export default function Usage() {
   );
 }
 
+/** The sums of the whole period, above everything that is drawn. */
+function Totals({ answer: { total, rows, by } }: { answer: UsageAnswer }) {
+  const t = useText(text);
+  const f = useFormat();
+  const read = total.input_tokens + total.cache_read_tokens + total.cache_write_tokens;
+  return (
+    <Section>
+      <Stats>
+        <Stat label={t.cost} value={<Cost bill={total} />} />
+        <Stat label={t.tokens} value={<Tokens bill={total} />} />
+        <Stat label={t.input} value={f.tokens(total.input_tokens)} title={f.count(total.input_tokens)} />
+        <Stat
+          label={t.cacheRead}
+          value={f.tokens(total.cache_read_tokens)}
+          note={read > 0 ? t.ofInput(f.percent(total.cache_read_tokens, read)) : undefined}
+          title={f.count(total.cache_read_tokens)}
+        />
+        <Stat label={t.output} value={f.tokens(total.output_tokens)} title={f.count(total.output_tokens)} />
+        <Stat label={t.requests} value={f.count(total.requests)} />
+        <Stat label={t.groups[by as keyof typeof t.groups]} value={f.count(rows.length)} />
+      </Stats>
+    </Section>
+  );
+}
+
 function byOf(answer: UsageAnswer): Question["by"] {
   return BYS.find((by) => by === answer.by) ?? "day";
 }
@@ -94,7 +121,7 @@ function Controls({ question, onAsk }: { question: Question; onAsk: (question: Q
       <MultiSelect
         label={t.model}
         chosen={question.models}
-        options={values("models")}
+        options={values("models").map(({ value }) => ({ value, label: modelLabel(value) }))}
         onChange={(models) => onAsk({ ...question, models })}
       />
       <MultiSelect
@@ -113,12 +140,19 @@ function Controls({ question, onAsk }: { question: Question; onAsk: (question: Q
   );
 }
 
+/** A model in a list to choose from: by its name, and its id where that says more. */
+function modelLabel(id: string): string {
+  const name = modelName(id);
+  return name === id ? id : `${name} (${id})`;
+}
+
 function Answer({ answer, question }: { answer: UsageAnswer; question: Question }) {
   const t = useText(text);
   const measure = useMeasure(answer.total);
   const [parts, setParts] = useFlagParam("parts");
   return (
     <>
+      <Totals answer={answer} />
       <Section>
         <UsageChart answer={answer} question={question} measure={measure} />
       </Section>

@@ -28,9 +28,9 @@ export function usualSince(by: By): string {
   return by === "month" ? ALWAYS : "30d";
 }
 
-/** Time is split by model by default; names are not split. */
+/** Everything is split by model by default, but models and sessions, which mostly have one. */
 function usualSplit(by: By): Split | null {
-  return by === "day" || by === "month" ? "model" : null;
+  return by === "model" || by === "session" ? null : "model";
 }
 
 export function questionOf(search: string): Question {

@@ -4,14 +4,14 @@ import styles from "./share-bar.module.css";
 interface ShareBarProps {
   /** From 0 to 1. */
   share: number;
-  /** The number of its colour among the series of a chart, counted from 1. */
-  series?: number;
+  /** A colour of the style sheet; that of a model is `modelCss`. */
+  colour?: string;
 }
 
-export function ShareBar({ share, series = 1 }: ShareBarProps) {
+export function ShareBar({ share, colour = "var(--series-1)" }: ShareBarProps) {
   return (
     <span className={styles.bar} aria-hidden="true">
-      <span style={{ width: `${Math.min(Math.max(share, 0), 1) * 100}%`, background: `var(--series-${series})` }} />
+      <span style={{ width: `${Math.min(Math.max(share, 0), 1) * 100}%`, background: colour }} />
     </span>
   );
 }

@@ -6,6 +6,7 @@ import { useCallback, useMemo } from "react";
 import type { NamedBill } from "../../api/shapes";
 import type { Format } from "../../format";
 import { useFormat } from "../../format";
+import { modelColour, modelNames } from "../../models";
 import type { Colours } from "../../parts";
 import { Chart, visible } from "../../parts";
 import { useText } from "../../text";
@@ -26,6 +27,8 @@ interface StackedChartProps {
   label: string;
   groups: readonly ChartGroup[];
   measure: Measure;
+  /** The parts are models, which have names and colours of their own. */
+  models?: boolean;
   /** Bars are horizontal for names, from top to bottom; time runs from left to right. */
   lying?: boolean;
   height?: number;
@@ -33,7 +36,7 @@ interface StackedChartProps {
   actions?: ReactNode;
 }
 
-export function StackedChart({ label, groups, measure, lying = false, height, onPick, actions }: StackedChartProps) {
+export function StackedChart({ label, groups, measure, models = false, lying = false, height, onPick, actions }: StackedChartProps) {
   const t = useText(text);
   const f = useFormat();
   const stacks = useMemo(
@@ -44,10 +47,10 @@ export function StackedChart({ label, groups, measure, lying = false, height, on
       ),
     [groups, measure],
   );
-  const names = useMemo(() => stacks.names.map((name) => (name === null ? t.others : visible(name) || t.none)), [stacks, t]);
+  const names = useMemo(() => seriesNames(stacks, models, t), [stacks, models, t]);
   const option = useCallback(
-    (colours: Colours) => optionOf({ groups, stacks, names, measure, lying, total: t.total }, colours, f),
-    [groups, stacks, names, measure, lying, t, f],
+    (colours: Colours) => optionOf({ groups, stacks, names, measure, models, lying, total: t.total }, colours, f),
+    [groups, stacks, names, measure, models, lying, t, f],
   );
   const table = useMemo(
     () => ({
@@ -77,17 +80,27 @@ interface Drawn {
   stacks: Stacks;
   names: readonly string[];
   measure: Measure;
+  models: boolean;
   lying: boolean;
   total: string;
 }
 
-/** The colour of a series: the last one is grey, which is what all others together have. */
-export function colourOf(colours: Colours, stacks: Pick<Stacks, "names">, at: number): string {
-  return (stacks.names[at] === null ? colours.series[7] : colours.series[at % 7]) ?? colours.accent;
+/** What series are called in the legend, each by a name of its own. */
+function seriesNames(stacks: Stacks, models: boolean, t: (typeof text)["en"]): string[] {
+  const called = models ? modelNames(stacks.names.filter((name) => name !== null)) : null;
+  return stacks.names.map((name) => (name === null ? t.others : visible(called?.get(name) ?? name) || t.none));
+}
+
+/** The colour of a series: a model has its own, all others together are grey. */
+export function colourOf(colours: Colours, { names }: Pick<Stacks, "names">, models: boolean, at: number): string {
+  const name = names[at] ?? null;
+  if (name === null) return colours.series[7] ?? colours.accent;
+  if (models) return modelColour(name)[colours.dark ? "dark" : "light"];
+  return colours.series[at % 7] ?? colours.accent;
 }
 
 function optionOf(drawn: Drawn, colours: Colours, f: Format): EChartsCoreOption {
-  const { groups, stacks, names, measure, lying } = drawn;
+  const { groups, stacks, names, measure, models, lying } = drawn;
   const categories = {
     type: "category",
     data: groups.map((group) => group.label),
@@ -114,7 +127,7 @@ function optionOf(drawn: Drawn, colours: Colours, f: Format): EChartsCoreOption 
       stack: "all",
       barMaxWidth: 28,
       data,
-      itemStyle: { color: colourOf(colours, stacks, at) },
+      itemStyle: { color: colourOf(colours, stacks, models, at) },
       emphasis: { disabled: true },
     })),
   };

@@ -5,6 +5,7 @@ import { useLocation } from "wouter";
 import type { UsageAnswer, UsageGroup } from "../../api/shapes";
 import type { Format } from "../../format";
 import { useFormat } from "../../format";
+import { modelName } from "../../models";
 import { visible } from "../../parts";
 import { useText } from "../../text";
 import type { Measure } from "./measure";
@@ -47,6 +48,7 @@ export function UsageChart({ answer, question, measure }: UsageChartProps) {
         label={t.chart(said, t.bys[by])}
         groups={groups}
         measure={measure}
+        models={question.split === "model"}
         lying={!isTime}
         height={isTime ? 240 : 56 + rows.length * 26}
         onPick={pick}
@@ -60,7 +62,8 @@ export function UsageChart({ answer, question, measure }: UsageChartProps) {
 }
 
 function groupOf(row: UsageGroup, question: Question, said: string, t: (typeof text)["en"], f: Format): ChartGroup {
-  const name = visible(row.title ?? row.group ?? (question.by === "project" ? t.noProject : t.none));
+  const called = question.by === "model" && row.group !== null ? modelName(row.group) : row.group;
+  const name = visible(row.title ?? called ?? (question.by === "project" ? t.noProject : t.none));
   const parts = question.split ? row.parts : [{ name: said, bill: row.bill }];
   if (question.by === "day") return { label: name.slice(5), title: f.day(row.group), parts };
   // The end of a path distinguishes projects.

@@ -7,7 +7,8 @@ import type { Bill, UsageAnswer, UsageGroup, UsageOutcomes } from "../../api/sha
 import type { Format } from "../../format";
 import { useFormat } from "../../format";
 import type { Column, Sort } from "../../parts";
-import { Button, Cost, PathText, Table, Text } from "../../parts";
+import { modelCss } from "../../models";
+import { Button, Cost, ModelName, PathText, Table, Text } from "../../parts";
 import { useText } from "../../text";
 import { useParams } from "../../url";
 import type { Measure } from "./measure";
@@ -159,14 +160,14 @@ function columnsOf(answer: UsageAnswer, question: Question, measure: Measure, t:
   ];
 }
 
-/** Commits and lines, where there are any; which part of a group they belong to is not known. */
+/** Lines and commits, where there are any; which part of a group they belong to is not known. */
 function outcomeColumns(answer: UsageAnswer, t: Words): Column<Line>[] {
   if (answer.total_outcomes.known_from.length === 0) return [];
-  const titles: [string, string][] = [
-    ["lines", t.lines],
+  const commits: [string, string][] = [
     ["commits", t.commits],
     ["perCommit", t.perCommit],
   ];
+  const titles: [string, string][] = [["lines", t.lines], ...(answer.total_outcomes.commits > 0 ? commits : [])];
   return titles.map(([name, title]) => ({
     name,
     title,
@@ -203,11 +204,15 @@ function Name({ line, question }: { line: Line; question: Question }) {
   const t = useText(text);
   const f = useFormat();
   const { group, part } = line;
-  if (part !== null) return <span className={styles.part}>{part ? <Text line>{part}</Text> : t.none}</span>;
+  if (part !== null) {
+    const said = question.split === "model" ? <ModelPart id={part} /> : <Text line>{part}</Text>;
+    return <span className={styles.part}>{part ? said : t.none}</span>;
+  }
   const next = nextOf(group, question);
   let name: ReactNode = <Text line>{group.group}</Text>;
-  if (question.by === "day") name = f.day(group.group);
+  if (question.by === "day") name = <span className={styles.day}>{f.day(group.group)}</span>;
   if (question.by === "project" && group.group !== null) name = <PathText>{group.group}</PathText>;
+  if (question.by === "model" && group.group !== null) name = <ModelPart id={group.group} />;
   if (question.by === "session") name = <Text line>{group.title ?? group.group ?? t.untitled}</Text>;
   if (group.group === null) name = question.by === "project" ? t.noProject : t.none;
   return next ? (
@@ -216,6 +221,16 @@ function Name({ line, question }: { line: Line; question: Question }) {
     </Link>
   ) : (
     <span className="soft">{name}</span>
+  );
+}
+
+/** A model with its colour in charts. */
+function ModelPart({ id }: { id: string }) {
+  return (
+    <span className={styles.model}>
+      <span className={styles.colour} style={{ background: modelCss(id) }} aria-hidden="true" />
+      <ModelName id={id} className={styles.cut} />
+    </span>
   );
 }
 

@@ -6,7 +6,7 @@ import type { OfferedTool, RequestList, RequestRow } from "../../../api/shapes";
 import type { Format } from "../../../format";
 import { useFormat } from "../../../format";
 import type { Column } from "../../../parts";
-import { Button, Empty, Failed, Loading, Section, Select, Table, Text, visible } from "../../../parts";
+import { Button, Empty, Failed, Loading, ModelName, Section, Select, Table, Text, visible } from "../../../parts";
 import { useText } from "../../../text";
 import { useParams } from "../../../url";
 import { useRefetchOnLive } from "../../usage/throttle";
@@ -138,7 +138,7 @@ function columnsOf(t: Words, f: Format, onOpen: (row: RequestRow) => void): Colu
         ),
     },
     { name: "time", title: t.columns.time, width: "6rem", cell: (row) => f.timeOfDay(row.at), wideOnly: true },
-    { name: "model", title: t.columns.model, cell: (row) => <Text line none="–">{row.model ?? ""}</Text> },
+    { name: "model", title: t.columns.model, cell: (row) => <ModelName id={row.model} /> },
     {
       name: "known",
       title: t.columns.known,
