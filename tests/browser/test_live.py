@@ -111,7 +111,7 @@ def test_a_new_session_is_on_every_page(own: running, own_visit: Visit) -> None:
     expect(overview.get_by_role("region", name="Working").get_by_role("link", name=link)).to_be_visible()
     expect(sessions.get_by_role("link", name=link)).to_be_visible()
     page = own_visit.open(f"/sessions/{log.key}")
-    expect(page.get_by_text("Begin fresh")).to_be_visible()
+    expect(page.get_by_text("Begin fresh").first).to_be_visible()
     log.write("the tide comes in")
     expect(page.get_by_text("the tide comes in")).to_be_visible()
     page.get_by_role("tab", name="Waterfall").click()
@@ -132,7 +132,7 @@ def test_nothing_is_missing_and_nothing_twice(own: running, browser: Browser, ca
     visitors = visiting(browser, own, url=cable.url)
     visit = next(visitors)
     page, beside = visit.open(f"/sessions/{log.key}"), visit.open("/sessions")
-    expect(page.get_by_text("Begin storm")).to_be_visible()
+    expect(page.get_by_text("Begin storm").first).to_be_visible()
     row = beside.get_by_role("listitem").filter(has=beside.locator(f"#session-{log.key}"))
     expect(row).to_have_count(1)
     mark = page.locator("header [role=status]")
@@ -170,7 +170,7 @@ def test_what_comes_while_everything_is_loaded_again_is_seen(own: running, own_v
     """A page that was told to load everything again shows what was recorded before the old answer arrived, too."""
     log = Log(own, "again").recorded()
     page = own_visit.open(f"/sessions/{log.key}")
-    expect(page.get_by_text("Begin again")).to_be_visible()
+    expect(page.get_by_text("Begin again").first).to_be_visible()
     expect(page.locator("header [role=status]")).to_have_text("Live")
 
     def old(route: Route) -> None:
@@ -216,7 +216,7 @@ def test_a_reader_is_not_moved(own: running, own_visit: Visit) -> None:
     scroller = page.get_by_role("list", name="Conversation, in reading order").locator("..")
     scroller.hover()
     page.mouse.wheel(0, -100_000)
-    expect(page.get_by_text("Begin reader")).to_be_visible()
+    expect(page.get_by_text("Begin reader").first).to_be_visible()
     log.write("far below")
     page.get_by_role("button", name="New below").click()
     expect(page.get_by_text("far below")).to_be_visible()
@@ -226,7 +226,7 @@ def test_how_soon(own: running, own_visit: Visit, record_property: Callable[[str
     """Twenty lines, one at a time, are each seen; how many milliseconds each took is recorded, not judged."""
     log = Log(own, "clock").recorded()
     page = own_visit.open(f"/sessions/{log.key}")
-    expect(page.get_by_text("Begin clock")).to_be_visible()
+    expect(page.get_by_text("Begin clock").first).to_be_visible()
     expect(page.locator("header [role=status]")).to_have_text("Live")
     page.evaluate(WATCH)
     took: list[int] = []

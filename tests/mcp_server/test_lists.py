@@ -317,3 +317,5 @@ def test_outcomes_are_those_of_the_log(program: Program) -> None:
         assert commit["hash"] == "b10ed62"
         assert commit["known_from"] == ["log"]
         assert "Ab1Ab1" not in str(found)
+        edits = asker.fields("outcomes", session=line["session"], path="app.py")
+        assert edits["patch"] == "# app.py: the log has no diff\n"
