@@ -111,6 +111,7 @@ export interface SessionFacets {
   models: Facet[];
   states: Facet[];
   labels: Facet[];
+  scores: Facet[];
 }
 
 /** A log file that a session was read from. */
