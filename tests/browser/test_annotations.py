@@ -89,6 +89,19 @@ def test_the_list_shows_and_filters_them(own: running, own_visit: Visit) -> None
     assert "starred=true" in page.url
     assert "label=bug" in page.url
     page.keyboard.press("Escape")
+    own.program.run("score", KIMI_CODE, "speed", "3")
+    page.goto(f"{own.url}/sessions")
+    page.get_by_role("button", name="Score", exact=True).click()
+    page.get_by_label("Name").select_option("speed")
+    page.get_by_label("Comparison").select_option(">=")
+    page.get_by_role("spinbutton", name="Number").fill("3")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("article")).to_have_count(1)
+    assert "score=speed%3E%3D3" in page.url
+    assert problems(page) == []
+    page.get_by_role("button", name="Remove speed ≥ 3").click()
+    expect(page.get_by_role("article")).not_to_have_count(1)
+    page.keyboard.press("Escape")
     page.set_viewport_size({"width": 390, "height": 844})
     settled(page)
     assert overflow(page) <= 0

@@ -8,26 +8,36 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from cli.conftest import CLAUDE
 
-from .conftest import Visit, Watched, key_of, running, settled
+from .conftest import Visit, Watched, key_of, overflow, running, settled
+from .test_looks import problems
+
+
+def shared(page: Page) -> Locator:
+    """The dialog, when its preview is there."""
+    page.get_by_role("button", name="Share").click()
+    dialog = page.get_by_role("dialog", name="Share this session")
+    expect(dialog.get_by_role("status")).to_contain_text("masked")
+    return dialog
 
 
 def saved(visit: Visit, name: str, tmp_path: Path) -> Path:
-    """A session, downloaded by a click on this entry of the menu, under the name that the browser was told."""
+    """A session, saved as this format, under the name that the browser was told."""
     page = visit.open(f"/sessions/{key_of('claude-code', CLAUDE)}")
     settled(page)
-    page.get_by_role("button", name="Export").click()
+    dialog = shared(page)
+    dialog.get_by_role("radio", name=name).click()
     with page.expect_download() as waiting:
-        page.get_by_role("link", name=name).click()
+        dialog.get_by_role("link", name="Save").click()
     path = tmp_path / waiting.value.suggested_filename
     waiting.value.save_as(path)
     return path
 
 
-@pytest.mark.parametrize(("name", "ending"), [("HTML", "html"), ("Markdown", "md"), ("JSON lines", "jsonl")])
+@pytest.mark.parametrize(("name", "ending"), [("HTML", "html"), ("Markdown", "md"), ("JSON Lines", "jsonl")])
 def test_a_session_is_saved(visit: Visit, served: running, tmp_path: Path, name: str, ending: str) -> None:
     """Each format arrives whole, named after its session, with every prompt and tool in it."""
     path = saved(visit, name, tmp_path)
@@ -41,17 +51,29 @@ def test_a_session_is_saved(visit: Visit, served: running, tmp_path: Path, name:
         assert len([json.loads(line) for line in text.splitlines()]) == shown["session"]["events"]
 
 
-def test_secrets_are_masked_unless_somebody_asks(visit: Visit) -> None:
-    """The menu says so, and offers the other file to an admin, who works on this machine."""
+def test_what_is_masked_is_shown_before(visit: Visit) -> None:
+    """The dialog counts what is masked by kind and shows the places; its options change the file and the preview."""
     page = visit.open(f"/sessions/{key_of('claude-code', CLAUDE)}")
     settled(page)
-    page.get_by_role("button", name="Export").click()
-    link = page.get_by_role("link", name="Markdown")
-    expect(page.get_by_text("Secrets are masked.")).to_be_visible()
-    expect(link).to_have_attribute("href", re.compile(r"format=md$"))
-    page.get_by_label("Include secrets").check()
-    expect(page.get_by_text("The download is written to the audit log.")).to_be_visible()
-    expect(link).to_have_attribute("href", re.compile(r"format=md&full=true$"))
+    dialog = shared(page)
+    save = dialog.get_by_role("link", name="Save")
+    expect(save).to_have_attribute("href", re.compile(r"/export\?format=html$"))
+    expect(dialog.get_by_text("Nothing had to be masked.")).to_be_visible()
+    dialog.get_by_label("Hide names of users in paths").check()
+    expect(save).to_have_attribute("href", re.compile(r"hide_paths=true"))
+    kind = dialog.locator("summary", has_text="user")
+    expect(kind).to_be_visible()
+    kind.click()
+    expect(dialog.locator("mark").first).to_have_text("[masked:user]")
+    assert problems(page) == []
+    dialog.get_by_label("Tool calls").uncheck()
+    expect(save).to_have_attribute("href", re.compile(r"tools=false"))
+    dialog.get_by_label("Include secrets").check()
+    expect(dialog.get_by_text("The download is written to the audit log.")).to_be_visible()
+    expect(save).to_have_attribute("href", re.compile(r"full=true"))
+    expect(dialog.locator("mark")).to_have_count(0)
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert overflow(page) <= 0
 
 
 def test_the_html_file_is_harmless(visit: Visit, browser: Browser, tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ export interface SessionFacets {
   models: Facet[];
   states: Facet[];
   labels: Facet[];
+  scores: Facet[];
 }
 
 /** A log file that a session was read from. */

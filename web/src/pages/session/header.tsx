@@ -1,15 +1,12 @@
-/** The header of a session: project, totals, forks and downloads. */
-import { useState, type ReactNode } from "react";
+/** The header of a session: project, totals, forks and actions. */
+import type { ReactNode } from "react";
 import { Link } from "wouter";
 
-import { API } from "../../api/client";
-import { useIsAdmin } from "../../api/queries";
 import type { SessionDetail, SessionRef } from "../../api/shapes";
 import { useFormat } from "../../format";
 import { modelName } from "../../models";
-import { Copy, Cost, Elapsed, Icon, PathText, Popup, StateMark, Text, Time, visible } from "../../parts";
+import { Copy, Cost, Elapsed, PathText, StateMark, Text, Time, visible } from "../../parts";
 import { useText } from "../../text";
-import { address } from "../../url";
 import { Beside } from "./annotations/beside";
 import { UsageCheckFigure } from "./check/usage-check";
 import { CompareLink } from "./compare-link";
@@ -20,6 +17,7 @@ import { OutcomesButton } from "./outcomes/outcomes";
 import { text as outcomeText } from "./outcomes/text";
 import { CopyResume } from "./resume/copy-resume";
 import { RulesButton } from "./rules/rules";
+import { ShareButton } from "./share/share";
 import { text } from "./text";
 
 export function Facts({ session }: { session: SessionDetail }) {
@@ -164,8 +162,6 @@ function Relative({ session }: { session: SessionRef }) {
   );
 }
 
-const FORMATS = ["html", "md", "jsonl"] as const;
-
 export function Actions({ session }: { session: SessionDetail }) {
   const t = useText(text);
   return (
@@ -185,44 +181,7 @@ export function Actions({ session }: { session: SessionDetail }) {
       <OutcomesButton session={session} />
       <RulesButton session={session} />
       <CompareLink session={session.key} />
-      <Popup
-        side="end"
-        button={
-          <>
-            <Icon name="download" /> <span className={styles.exportWord}>{t.exportAs}</span>
-          </>
-        }
-      >
-        {(close) => <Formats session={session} close={close} />}
-      </Popup>
-    </>
-  );
-}
-
-/** The downloads: without secrets, or with secrets for admins on request. */
-function Formats({ session, close }: { session: SessionDetail; close: () => void }) {
-  const t = useText(text);
-  const admin = useIsAdmin();
-  const [full, setFull] = useState(false);
-  return (
-    <>
-      <ul role="list" className={styles.menu}>
-        {FORMATS.map((format) => (
-          <li key={format}>
-            <a href={address(`${API}/sessions/${session.key}/export`, { format, full })} download onClick={close}>
-              {t.exports[format]}
-            </a>
-          </li>
-        ))}
-      </ul>
-      <p className={styles.secrets} data-full={full || undefined}>
-        {full ? t.exportFull : t.exportMasked}
-      </p>
-      {admin && (
-        <label className={styles.secrets}>
-          <input type="checkbox" checked={full} onChange={(event) => setFull(event.target.checked)} /> {t.askFull}
-        </label>
-      )}
+      <ShareButton session={session} />
     </>
   );
 }

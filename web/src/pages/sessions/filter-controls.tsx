@@ -9,6 +9,7 @@ import type { Filters, Outcome, State } from "./filters";
 import { OUTCOMES, STATES } from "./filters";
 import styles from "./filter-controls.module.css";
 import { PeriodFilter } from "./period-filter";
+import { ScoreFilter } from "./score-filter";
 import { text } from "./text";
 
 interface FilterControlsProps {
@@ -20,7 +21,7 @@ interface FilterControlsProps {
 
 /** What can be filtered by; counts are of all sessions. */
 function useFacets(): SessionFacets {
-  const none: SessionFacets = { agents: [], projects: [], models: [], states: [], labels: [] };
+  const none: SessionFacets = { agents: [], projects: [], models: [], states: [], labels: [], scores: [] };
   return useGet<SessionFacets>("/sessions/facets", {}, { every: 15_000 }).data ?? none;
 }
 
@@ -68,6 +69,9 @@ export function FilterControls({ filters, onChange, open }: FilterControlsProps)
       />
       {(facets.labels.length > 0 || filters.labels.length > 0) && (
         <MultiSelect label={t.label} chosen={filters.labels} options={facets.labels} onChange={(labels) => onChange({ labels })} />
+      )}
+      {(facets.scores.length > 0 || filters.scores.length > 0) && (
+        <ScoreFilter names={facets.scores} tests={filters.scores} onChange={(scores) => onChange({ scores })} open={open} />
       )}
       <PeriodFilter period={filters} onChange={onChange} open={open} />
       <CostFilter least={filters.minCost} onChange={(minCost) => onChange({ minCost })} open={open} />

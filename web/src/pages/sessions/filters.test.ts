@@ -1,14 +1,14 @@
 /** The view of the list and its address, periods, marked text. */
 import { describe, expect, test } from "vitest";
 
-import { NO_FILTERS, countSet, searchOf, viewOf } from "./filters";
+import { NO_FILTERS, countSet, passes, searchOf, viewOf } from "./filters";
 import { bySession, foundItems } from "./found-texts";
 import { piecesOf } from "./marked-text";
 import { PRESETS, dayPlus, daysOf, monthPeriod, periodOf, presetOf } from "./period";
 import type { SearchHit } from "../../api/shapes";
 
 const ALL =
-  "agent=codex&agent=kimi&project=%2Fa+b&state=working&state=waiting&model=m&q=x%26y&since=7d&until=2026-11-15&min_cost=0.5&errors=true&commits=true&outcome=files&outcome=failed_tests&label=bug&label=a+b&starred=true&sort=cost&order=asc";
+  "agent=codex&agent=kimi&project=%2Fa+b&state=working&state=waiting&model=m&q=x%26y&since=7d&until=2026-11-15&min_cost=0.5&errors=true&commits=true&outcome=files&outcome=failed_tests&label=bug&label=a+b&score=quality%3C3&score=tests%3E%3D0.5&starred=true&sort=cost&order=asc";
 
 const written = (search: string) => searchOf(viewOf(search));
 
@@ -19,13 +19,24 @@ describe("the address", () => {
   });
 
   test("What no filter can be is left out instead of being sent to the server.", () => {
-    expect(written("state=asleep&since=whenever&until=%22&min_cost=-3&errors=maybe&sort=colour&order=up")).toBe("");
+    expect(written("state=asleep&since=whenever&until=%22&min_cost=-3&errors=maybe&score=quality&score=quality%3Cmany&sort=colour&order=up")).toBe("");
   });
 
   test("The usual view writes nothing.", () => {
     expect(written("sort=last&order=desc")).toBe("");
     expect(countSet(NO_FILTERS)).toBe(0);
-    expect(countSet(viewOf(ALL).filters)).toBe(11);
+    expect(countSet(viewOf(ALL).filters)).toBe(12);
+  });
+});
+
+describe("conditions on scores", () => {
+  test("A session without the score meets none.", () => {
+    const scores = { quality: 3, tests: 1 };
+    expect(["quality<3", "quality<=3", "quality=3", "quality==3", "quality>=3", "quality>3"].map((test) => passes(scores, test))).toEqual(
+      [false, true, true, true, true, false],
+    );
+    expect(passes(scores, "speed>0")).toBe(false);
+    expect(passes(scores, "quality")).toBe(false);
   });
 });
 

@@ -31,6 +31,8 @@ export interface Filters {
   outcomes: Outcome[];
   /** All of them. */
   labels: string[];
+  /** Conditions, all of which the latest scores meet: `quality<3`. */
+  scores: string[];
   starred: boolean;
 }
 
@@ -45,6 +47,43 @@ const TIME = /^(today|yesterday|(?:this|last)-(?:week|month)|\d{1,6}[mhdw]|\d{4}
 
 export function timeOf(text: string | null): string {
   return text !== null && TIME.test(text) ? text : "";
+}
+
+/** A condition on a score, as the server reads it. */
+export interface ScoreTest {
+  name: string;
+  comparison: (typeof COMPARISONS)[number];
+  value: number;
+}
+
+export const COMPARISONS = ["<", "<=", "=", ">=", ">"] as const;
+const SCORE_TEST = /^\s*(.+?)\s*(<=|>=|==|=|<|>)\s*([^<>=]+)$/;
+
+/** The parts of a condition; null for what is none. */
+export function scoreTestOf(text: string): ScoreTest | null {
+  const [, name = "", sign = "", typed = ""] = SCORE_TEST.exec(text) ?? [];
+  const comparison = COMPARISONS.find((each) => each === (sign === "==" ? "=" : sign));
+  const value = numberOf(typed);
+  return comparison && value !== null ? { name, comparison, value } : null;
+}
+
+const PASSES: Record<ScoreTest["comparison"], (score: number, value: number) => boolean> = {
+  "<": (score, value) => score < value,
+  "<=": (score, value) => score <= value,
+  "=": (score, value) => score === value,
+  ">=": (score, value) => score >= value,
+  ">": (score, value) => score > value,
+};
+
+/** Whether the scores of a session meet a condition; a session without that score does not. */
+export function passes(scores: Readonly<Record<string, number>>, text: string): boolean {
+  const test = scoreTestOf(text);
+  const score = test ? scores[test.name] : undefined;
+  return test !== null && score !== undefined && PASSES[test.comparison](score, test.value);
+}
+
+export function scoreTestText({ name, comparison, value }: ScoreTest): string {
+  return `${name}${comparison}${value}`;
 }
 
 /** The view that the search part of an address is. */
@@ -65,6 +104,7 @@ export function viewOf(search: string): View {
       commits: flagOf(params.get("commits")),
       outcomes: OUTCOMES.filter((outcome) => params.getAll("outcome").includes(outcome)),
       labels: params.getAll("label"),
+      scores: params.getAll("score").filter((score) => scoreTestOf(score) !== null),
       starred: flagOf(params.get("starred")),
     },
     sort: SORTS.find((sort) => sort === params.get("sort")) ?? "last",
@@ -87,6 +127,7 @@ export function filterParams(filters: Filters): Params {
     commits: filters.commits || null,
     outcome: listed(filters.outcomes),
     label: listed(filters.labels),
+    score: listed(filters.scores),
     starred: filters.starred || null,
   };
 }
@@ -114,8 +155,8 @@ export const NO_FILTERS: Filters = viewOf("").filters;
 
 /** How many filters are set, without the search. */
 export function countSet(filters: Filters): number {
-  const { agents, projects, states, models, labels, since, until, minCost, errors, commits, outcomes, starred } = filters;
-  const lists = [agents, projects, states, models, labels, outcomes].map((list) => list.length);
+  const { agents, projects, states, models, labels, scores, since, until, minCost, errors, commits, outcomes, starred } = filters;
+  const lists = [agents, projects, states, models, labels, scores, outcomes].map((list) => list.length);
   const set = [...lists, since || until, minCost !== null, errors, commits, starred];
   return set.filter(Boolean).length;
 }

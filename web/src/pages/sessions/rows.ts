@@ -7,6 +7,7 @@
 import type { LiveSessions, SessionList, SessionRow } from "../../api/shapes";
 import { allTokens } from "../../parts/bill";
 import type { Filters, Outcome, SortBy, View } from "./filters";
+import { passes } from "./filters";
 
 /** A row of the stream, and up to which event it is. */
 export interface News {
@@ -133,6 +134,7 @@ export function fits(row: SessionRow, filters: Filters, period: Period): boolean
     filters.outcomes.every((outcome) => has(row, outcome)) &&
     (!filters.starred || row.marks.starred) &&
     filters.labels.every((label) => row.marks.labels.includes(label)) &&
+    filters.scores.every((test) => passes(row.marks.scores, test)) &&
     (minCost === null || (amount(row) ?? -1) >= minCost) &&
     (q === "" || isNamed(row, q)) &&
     isWithin(row, moment(period.since), moment(period.until))

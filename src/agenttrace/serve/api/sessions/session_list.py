@@ -232,6 +232,7 @@ def facets(rows: list[SessionRow]) -> SessionFacets:
         models=_counted(model for row in rows for model in row.models),
         states=_counted(row.state for row in rows),
         labels=_counted(label for row in rows for label in row.marks.labels),
+        scores=_counted(name for row in rows for name in row.marks.scores),
     )
 
 

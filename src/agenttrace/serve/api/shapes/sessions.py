@@ -89,6 +89,8 @@ class SessionFacets(Shape):
     models: list[Facet]
     states: list[Facet]
     labels: list[Facet]
+    #: Names of scores.
+    scores: list[Facet]
 
 
 class SourceFile(Shape):
