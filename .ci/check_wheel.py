@@ -1,4 +1,4 @@
-"""Tests a built wheel: installed into an empty environment, it records logs and contains the console."""
+"""Tests a built wheel: installed into an empty environment, it records logs, serves the console and shows the view."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import urllib.request
 import venv
 import zipfile
 from pathlib import Path
@@ -47,6 +48,52 @@ def _try(wheel: Path, place: Path) -> None:
     recorded = json.loads(run("record", str(LOGS), "--once", "--json"))["recorded"]
     if not recorded or not json.loads(run("sessions", "--json")):
         raise SystemExit("the installed program has recorded nothing")
+    _serves([str(programs / "agenttrace"), "up", "--json", "--no-browser", "--port", "0"], environment)
+    if os.name != "nt":
+        _shows([str(programs / "agenttrace")], {**environment, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"})
+
+
+def _serves(command: list[str], environment: dict[str, str]) -> None:
+    """``up`` serves the page of the console."""
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            told = (json.loads(line) for line in process.stdout)
+            next(line for line in told if "url" in line)
+            found = [command[0], "open", "--json"]
+            link = json.loads(subprocess.run(found, env=environment, check=True, capture_output=True).stdout)["link"]
+            # The link gives a cookie and leads to the page.
+            browser = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor())
+            browser.addheaders = [("Accept", "text/html")]
+            page = browser.open(link, timeout=30).read()
+        finally:
+            process.terminate()
+    if b"<script" not in page:
+        raise SystemExit("the installed program serves no page")
+
+
+def _shows(command: list[str], environment: dict[str, str]) -> None:
+    """Without a command the view opens at a terminal, and ``q`` ends it."""
+    import pty
+
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execve(command[0], command, environment)  # noqa: S606 - no shell is needed
+    seen = b""
+    while data := _read(terminal):
+        seen += data
+        if b"session" in seen and b"Quit" in seen:
+            os.write(terminal, b"q")
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    if code or b"Quit" not in seen:
+        raise SystemExit(f"the view ended with {code}: {seen[-2000:]!r}")
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:
+        return b""  # how a terminal ends
 
 
 if __name__ == "__main__":
