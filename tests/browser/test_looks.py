@@ -9,18 +9,22 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from cli.conftest import CLAUDE
+from cli.conftest import CLAUDE, CLAUDE_FORK
 
 from .conftest import PAGES, Visit, key_of, overflow, settled, turn_to
 
 AXE = Path(__file__).resolve().parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 SESSION = f"/sessions/{key_of('claude-code', CLAUDE)}"
+COMPARE = f"/compare?a={key_of('claude-code', CLAUDE)}&b={key_of('claude-code', CLAUDE_FORK)}"
 #: Pages with what is opened on them.
 PLACES = (
     *PAGES,
     SESSION,
-    f"{SESSION}?view=waterfall",
+    f"{SESSION}?view=waterfall&flame=on",
     f"{SESSION}?view=requests",
+    f"{SESSION}?replay=1",
+    COMPARE,
+    f"/sessions?compare={key_of('claude-code', CLAUDE)}",
     "/sessions?q=scenario",
     "/sessions?errors=true",
     "/usage?by=model&since=all",
@@ -35,8 +39,10 @@ PLACES = (
 NARROW = (
     *PAGES,
     SESSION,
-    f"{SESSION}?view=waterfall",
+    f"{SESSION}?view=waterfall&flame=on",
     f"{SESSION}?view=requests",
+    f"{SESSION}?replay=1",
+    COMPARE,
     "/sessions?q=scenario",
     "/settings?tab=doctor",
     "/login",

@@ -6,6 +6,8 @@ import { useText } from "../../text";
 import type { Spans } from "./data/use-spans";
 import type { View, ViewName } from "./data/use-view";
 import { toolCounts } from "./model/rows";
+import { ReplayToggle } from "./replay/replay-controls";
+import type { Replay } from "./replay/use-replay";
 import { text } from "./text";
 import { Toggle } from "./toggle";
 import styles from "./toolbar.module.css";
@@ -18,9 +20,11 @@ interface ToolbarProps {
   view: View;
   spans: Spans;
   time: Window;
+  replay: Replay;
+  onReplay: () => void;
 }
 
-export function Toolbar({ view, spans, time }: ToolbarProps) {
+export function Toolbar({ view, spans, time, replay, onReplay }: ToolbarProps) {
   const t = useText(text);
   return (
     <div className={styles.toolbar} role="group" aria-label={t.filters}>
@@ -41,7 +45,10 @@ export function Toolbar({ view, spans, time }: ToolbarProps) {
         </>
       )}
       {view.name === "conversation" && (
-        <Toggle on={view.hideThinking} label={t.hideThinking} onChange={(on) => view.change({ nothinking: on })} />
+        <>
+          <Toggle on={view.hideThinking} label={t.hideThinking} onChange={(on) => view.change({ nothinking: on })} />
+          <ReplayToggle on={replay.on} onChange={onReplay} />
+        </>
       )}
       {view.name === "waterfall" && <WaterfallControls view={view} spans={spans} time={time} />}
       <div className={styles.search}>

@@ -14,6 +14,8 @@ import { Pane } from "./detail/pane";
 import { Hits } from "./hits";
 import { extent } from "./model/rows";
 import { Requests } from "./requests/requests";
+import { ReplayControls } from "./replay/replay-controls";
+import { useReplay } from "./replay/use-replay";
 import { SessionContext } from "./session-context";
 import styles from "./session.module.css";
 import { text } from "./text";
@@ -50,14 +52,17 @@ export function Views({ spans, live, received, changed }: ViewsProps) {
     bodies.put(news);
     labels.put(news);
   });
-  const place = usePlace(spans, view, live, received);
+  const replay = useReplay(spans, view, live);
+  const place = usePlace(spans, view, live, received, replay.limit);
   const now = useMoment(spans, live, view.name === "waterfall");
   const time = useScale(spans, view, now);
   useKeys(place.moves, view, time, spans.table.rowOf(place.currentId), (row) => [spans.table.start[row] ?? 0, spans.table.endOf(row, now)]);
+  const toggleReplay = () => replay.toggle(place.jump);
   const shared = { spans, rows: place.rows, current: place.current, jump: place.jump, onCurrent: place.setCurrent };
   return (
     <SessionContext value={place.tools}>
-      <Toolbar view={view} spans={spans} time={time} />
+      <Toolbar view={view} spans={spans} time={time} replay={replay} onReplay={toggleReplay} />
+      {view.name === "conversation" && <ReplayControls replay={replay} table={spans.table} onToggle={toggleReplay} />}
       {view.search !== "" && (
         <Hits
           session={spans.key}
@@ -78,7 +83,14 @@ export function Views({ spans, live, received, changed }: ViewsProps) {
         ) : view.name === "waterfall" ? (
           <Waterfall {...shared} cache={labels} window={time} now={now} view={view} onGo={place.goTo} />
         ) : (
-          <Conversation {...shared} cache={bodies} live={live} />
+          // A replay begins at the end of its few rows, and stays there.
+          <Conversation
+            {...shared}
+            key={replay.on ? "replay" : "all"}
+            jump={replay.on ? place.jump - replay.jumps : place.jump}
+            cache={bodies}
+            live={live || replay.on}
+          />
         )}
         {view.span !== null && <Pane session={spans.key} span={view.span} onClose={() => view.change({ span: null })} />}
       </div>
