@@ -117,6 +117,14 @@ def test_a_new_session_is_on_every_page(own: running, own_visit: Visit) -> None:
     page.get_by_role("tab", name="Waterfall").click()
     log.write("the tide goes out")
     expect(page.get_by_role("treegrid").get_by_text("the tide goes out")).to_be_visible()
+    # A replay that has caught up with a working session is over, and the session goes on.
+    page.keyboard.press("c")
+    page.keyboard.press("y")
+    expect(page).to_have_url(re.compile("replay="))
+    page.keyboard.press(">")
+    expect(page).not_to_have_url(re.compile("replay="))
+    log.write("the tide turns")
+    expect(page.get_by_text("the tide turns")).to_be_visible()
 
 
 @pytest.fixture

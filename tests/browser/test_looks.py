@@ -9,21 +9,25 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from cli.conftest import CLAUDE
+from cli.conftest import CLAUDE, CLAUDE_FORK
 
 from .conftest import PAGES, Visit, key_of, overflow, settled, turn_to
 
 AXE = Path(__file__).resolve().parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 SESSION = f"/sessions/{key_of('claude-code', CLAUDE)}"
+COMPARE = f"/compare?a={key_of('claude-code', CLAUDE)}&b={key_of('claude-code', CLAUDE_FORK)}"
 #: Pages with what is opened on them.
 PLACES = (
     *PAGES,
     SESSION,
-    f"{SESSION}?tab=waterfall",
+    f"{SESSION}?tab=waterfall&flame=on",
     f"{SESSION}?tab=changes",
     f"{SESSION}?tab=tools",
     f"{SESSION}?tab=requests",
     f"{SESSION}?tab=raw",
+    f"{SESSION}?replay=1",
+    COMPARE,
+    f"/sessions?compare={key_of('claude-code', CLAUDE)}",
     "/sessions?q=scenario",
     "/sessions?errors=true",
     "/usage?by=model&since=all",
@@ -38,11 +42,13 @@ PLACES = (
 NARROW = (
     *PAGES,
     SESSION,
-    f"{SESSION}?tab=waterfall",
+    f"{SESSION}?tab=waterfall&flame=on",
     f"{SESSION}?tab=changes",
     f"{SESSION}?tab=tools",
     f"{SESSION}?tab=requests",
     f"{SESSION}?tab=raw",
+    f"{SESSION}?replay=1",
+    COMPARE,
     "/sessions?q=scenario",
     "/settings?tab=doctor",
     "/login",

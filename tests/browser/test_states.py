@@ -8,7 +8,9 @@ import time
 import pytest
 from playwright.sync_api import Route, expect
 
-from .conftest import PAGES, Visit, running, settled
+from cli.conftest import CLAUDE
+
+from .conftest import PAGES, Visit, key_of, running, settled
 
 DETAIL = "The harbour is closed until the tide comes in."
 #: What each page is made of; a failure of it is the page's.
@@ -24,6 +26,7 @@ QUESTIONS = {
     "/settings": "settings",
     "/settings?tab=doctor": "doctor",
     "/sessions/0000000000000001": "sessions/0000000000000001",
+    f"/compare?a={key_of('claude-code', CLAUDE)}&b={key_of('claude-code', CLAUDE)}": "compare",
 }
 
 

@@ -2,6 +2,7 @@
 import { LinkButton } from "../../parts";
 import { useText, words } from "../../text";
 import { address } from "../../url";
+import styles from "./compare-link.module.css";
 
 const text = words({
   en: { compareWith: "Compare with…" },
@@ -10,5 +11,11 @@ const text = words({
 
 export function CompareLink({ session }: { session: string }) {
   const t = useText(text);
-  return <LinkButton href={address("/sessions", { compare: [session] })}>{t.compareWith}</LinkButton>;
+  return (
+    <span className={styles.link} title={t.compareWith}>
+      <LinkButton href={address("/sessions", { compare: [session] })} icon="compare">
+        <span className={styles.word}>{t.compareWith}</span>
+      </LinkButton>
+    </span>
+  );
 }

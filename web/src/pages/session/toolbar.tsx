@@ -8,6 +8,8 @@ import type { View, ViewName } from "./data/use-view";
 import { VIEWS, tabParams } from "./data/use-view";
 import { toolCounts } from "./model/rows";
 import { text as outlineText } from "./outline/text";
+import { ReplayToggle } from "./replay/replay-controls";
+import type { Replay } from "./replay/use-replay";
 import { text } from "./text";
 import { Toggle } from "./toggle";
 import styles from "./toolbar.module.css";
@@ -22,12 +24,14 @@ interface ToolbarProps {
   view: View;
   spans: Spans;
   time: Window;
+  replay: Replay;
+  onReplay: () => void;
   /** Whether the outline is shown. */
   outline: boolean;
   onOutline: () => void;
 }
 
-export function Toolbar({ view, spans, time, outline, onOutline }: ToolbarProps) {
+export function Toolbar({ view, spans, time, replay, onReplay, outline, onOutline }: ToolbarProps) {
   const t = useText(text);
   const o = useText(outlineText);
   const hasRows = view.name === "conversation" || view.name === "waterfall";
@@ -51,7 +55,10 @@ export function Toolbar({ view, spans, time, outline, onOutline }: ToolbarProps)
         </>
       )}
       {view.name === "conversation" && (
-        <Toggle on={view.hideThinking} label={t.hideThinking} onChange={(on) => view.change({ nothinking: on })} />
+        <>
+          <Toggle on={view.hideThinking} label={t.hideThinking} onChange={(on) => view.change({ nothinking: on })} />
+          <ReplayToggle on={replay.on} onChange={onReplay} />
+        </>
       )}
       {view.name === "waterfall" && <WaterfallControls view={view} spans={spans} time={time} />}
       <div className={styles.search}>

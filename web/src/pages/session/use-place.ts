@@ -21,7 +21,8 @@ export interface Place {
   tools: SessionTools;
 }
 
-export function usePlace(spans: Spans, view: View, live: boolean, received: boolean): Place {
+/** `limit`: those of the rows that a replay has shown. */
+export function usePlace(spans: Spans, view: View, live: boolean, received: boolean, limit: (rows: Int32Array) => Int32Array): Place {
   const { table } = spans;
   const { span, change, name } = view;
   const [here, setHere] = useState({ id: span, jump: span === null ? 0 : 1 });
@@ -29,10 +30,11 @@ export function usePlace(spans: Spans, view: View, live: boolean, received: bool
   // In a conversation subagents are collapsed; in the waterfall everything is shown.
   const usually = useCallback((row: number) => name === "waterfall" || table.kindOf(row) !== "tool", [name, table]);
   const isOpen = useCallback((what: string, id: string, usually: boolean) => opened.get(`${what} ${id}`) ?? usually, [opened]);
-  const rows = useMemo(
+  const all = useMemo(
     () => shownRows(spans.table, view.filter, (row) => !isOpen("spans", table.ids[row] ?? "", usually(row))),
     [spans, table, view.filter, isOpen, usually],
   );
+  const rows = useMemo(() => limit(all), [limit, all]);
   const open = useCallback((what: string, ids: readonly string[], on: boolean) => {
     setOpened((before) => new Map([...before, ...ids.map((id) => [`${what} ${id}`, on] as const)]));
   }, []);

@@ -18,6 +18,8 @@ import { extent } from "./model/rows";
 import { Outline } from "./outline/outline";
 import rail from "./outline/outline.module.css";
 import { OutlineDrawer, useOutline } from "./outline/use-outline";
+import { ReplayControls } from "./replay/replay-controls";
+import { useReplay } from "./replay/use-replay";
 import { SessionContext } from "./session-context";
 import styles from "./session.module.css";
 import { text } from "./text";
@@ -61,13 +63,15 @@ export function Views({ spans, session, live, received, changed }: ViewsProps) {
     if (news.session !== spans.key || news.chars < READ) return;
     for (const cache of [bodies, labels, glimpses]) cache.put(news);
   });
-  const place = usePlace(spans, view, live, received);
+  const replay = useReplay(spans, view, live);
+  const place = usePlace(spans, view, live, received, replay.limit);
   const now = useMoment(spans, live, view.name === "waterfall");
   const time = useScale(spans, view, now);
   const row = spans.table.rowOf(place.currentId);
   const outline = useOutline();
   const [top, setTop] = useState(-1);
   useKeys(place.moves, view, time, row, (row) => [spans.table.start[row] ?? 0, spans.table.endOf(row, now)], outline.toggle);
+  const toggleReplay = () => replay.toggle(place.jump);
   const shared = { spans, rows: place.rows, current: place.current, jump: place.jump, onCurrent: place.setCurrent };
   // Whatever is filtered, the span has to be there.
   const show = (id: string) => {
@@ -83,7 +87,16 @@ export function Views({ spans, session, live, received, changed }: ViewsProps) {
   const noRows = place.rows.length === 0;
   return (
     <SessionContext value={place.tools}>
-      <Toolbar view={view} spans={spans} time={time} outline={outline.shown} onOutline={outline.toggle} />
+      <Toolbar
+        view={view}
+        spans={spans}
+        time={time}
+        replay={replay}
+        onReplay={toggleReplay}
+        outline={outline.shown}
+        onOutline={outline.toggle}
+      />
+      {view.name === "conversation" && <ReplayControls replay={replay} table={spans.table} onToggle={toggleReplay} />}
       {view.search !== "" && (
         <Hits
           session={spans.key}
@@ -107,7 +120,19 @@ export function Views({ spans, session, live, received, changed }: ViewsProps) {
           {view.name === "waterfall" &&
             (noRows ? <NoMatch view={view} /> : <Waterfall {...shared} cache={labels} window={time} now={now} view={view} onGo={place.goTo} />)}
           {view.name === "conversation" &&
-            (noRows ? <NoMatch view={view} /> : <Conversation {...shared} cache={bodies} live={live} onTop={setTop} />)}
+            (noRows ? (
+              <NoMatch view={view} />
+            ) : (
+              // A replay begins at the end of its few rows, and stays there.
+              <Conversation
+                {...shared}
+                key={replay.on ? "replay" : "all"}
+                jump={replay.on ? place.jump - replay.jumps : place.jump}
+                cache={bodies}
+                live={live || replay.on}
+                onTop={setTop}
+              />
+            ))}
         </div>
         {view.span !== null && <Pane session={spans.key} span={view.span} onClose={() => view.change({ span: null })} />}
         {outline.beside && (view.span === null || outline.roomy) && <div className={rail.rail}>{around}</div>}

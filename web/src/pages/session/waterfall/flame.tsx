@@ -30,6 +30,10 @@ interface FlameProps {
 }
 
 const LEVEL = 24;
+/** So wide must a group be, as a share of all, to show its name, a mark for failures, its measure. */
+const NAMED = 0.02;
+const MARKED = 0.04;
+const MEASURED = 0.09;
 
 export function Flame({ spans, view, now, onGo }: FlameProps) {
   const t = useText(waterfallText);
@@ -101,6 +105,7 @@ function Boxes({ flame, boxes, measure, narrowed, onNarrow, onPoint }: BoxesProp
   const t = useText(waterfallText);
   const nameOf = useNameOf();
   const measured = useMeasured();
+  const f = useFormat();
   const tree = useRef<HTMLDivElement>(null);
   const [focused, setFocused] = useState(-1);
   const shown = boxes.filter((box) => box.group >= 0);
@@ -157,9 +162,6 @@ function Boxes({ flame, boxes, measure, narrowed, onNarrow, onPoint }: BoxesProp
               aria-level={box.level + 1}
               aria-expanded={opens ? true : undefined}
               aria-selected={box.group === narrowed}
-              aria-label={[visible(name), t.calls(group.count, String(group.count)), measured(group, measure), group.errors > 0 ? t.failed(String(group.errors)) : ""]
-                .filter(Boolean)
-                .join(", ")}
               tabIndex={box.group === stop ? 0 : -1}
               className={styles.box}
               style={place}
@@ -173,13 +175,18 @@ function Boxes({ flame, boxes, measure, narrowed, onNarrow, onPoint }: BoxesProp
               onPointerEnter={() => onPoint(box.group)}
               onKeyDown={(event) => onKeyDown(event, box)}
             >
-              {group.errors > 0 && box.width > 0.04 && (
+              {group.errors > 0 && box.width > MARKED && (
                 <span className={styles.failed}>
                   <Icon name="warn" size={12} />
                 </span>
               )}
-              {box.width > 0.02 && <Text className={styles.name}>{name}</Text>}
-              {box.width > 0.09 && <span className={styles.value}>{measured(group, measure)}</span>}
+              <Text className={box.width > NAMED ? styles.name : "unseen"}>{name}</Text>{" "}
+              <span className={box.width > MEASURED ? styles.value : "unseen"}>{measured(group, measure)}</span>
+              <span className="unseen">
+                {", "}
+                {t.calls(group.count, f.count(group.count))}
+                {group.errors > 0 && `, ${t.failed(f.count(group.errors))}`}
+              </span>
             </div>
           );
         })}
@@ -220,7 +227,7 @@ function Figures({ flame, group: index, measure, spans, now, onGo, onAll }: Figu
           <Icon name="close" size={12} /> {t.all}
         </button>
       )}
-      {!group && <span>{t.choose}</span>}
+      {!group && <span className={styles.hint}>{t.choose}</span>}
       {group && (
         <>
           <Text className={styles.path}>{names.join(" › ")}</Text>

@@ -1,0 +1,41 @@
+/** Texts of the replay. */
+import { words } from "../../../text";
+
+export const replayText = words({
+  en: {
+    replay: "Replay",
+    replayHint: "Show the session as it went (y)",
+    label: "Replay of the session",
+    play: "Play",
+    pause: "Pause",
+    again: "Play again",
+    back: "Previous row",
+    forward: "Next row",
+    speed: "Speed",
+    position: "Position",
+    at: (passed: string, all: string, clock: string) => `${passed} of ${all}, ${clock}`,
+    pausesCut: "Pauses are cut",
+    running: (names: string) => `Running: ${names}`,
+    end: "End of the session",
+    close: "End replay",
+    keys: { toggle: "Start or end the replay", play: "Replay: play or pause", back: "Replay: previous row", forward: "Replay: next row", slower: "Replay: slower", faster: "Replay: faster" },
+  },
+  zh: {
+    replay: "回放",
+    replayHint: "按当时的过程显示会话 (y)",
+    label: "会话回放",
+    play: "播放",
+    pause: "暂停",
+    again: "重新播放",
+    back: "上一行",
+    forward: "下一行",
+    speed: "速度",
+    position: "位置",
+    at: (passed, all, clock) => `${passed} / ${all}，${clock}`,
+    pausesCut: "已压缩空闲",
+    running: (names) => `运行中：${names}`,
+    end: "会话结束",
+    close: "结束回放",
+    keys: { toggle: "开始或结束回放", play: "回放：播放或暂停", back: "回放：上一行", forward: "回放：下一行", slower: "回放：减速", faster: "回放：加速" },
+  },
+});
