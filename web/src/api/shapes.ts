@@ -918,6 +918,12 @@ export interface Rule {
   states: Record<string, number>;
 }
 
+/** Why; values that are not known are null. */
+export interface Reason {
+  code: "before_start" | "sample" | "session_removed" | "caused" | "went_on" | "fired_before" | "noted_before" | "told" | "most_messages" | "most_tokens" | "later_messages" | "later_tokens" | "switched_off" | "collected" | "is" | "secret_by_name" | "labels" | "cost_unknown" | "cost" | "tokens" | "turns" | "minutes" | "errors" | "threshold";
+  facts: Record<string, string | number | null>;
+}
+
 /** What a rule decided about an event. */
 export interface RuleFiring {
   id: number;
@@ -933,6 +939,7 @@ export interface RuleFiring {
   facts: Record<string, unknown>;
   state: "settling" | "held" | "queued" | "running" | "done" | "failed" | "collected" | "dry" | "skipped";
   reason: string | null;
+  why: Reason | null;
   due_at: string | null;
   fired_at: string | null;
   ended_at: string | null;
@@ -980,12 +987,14 @@ export interface TriedEvent {
   facts: Record<string, unknown>;
   fires: boolean;
   reason: string | null;
+  why: Reason | null;
   fires_at: string | null;
 }
 
 /** Why events would not have fired. */
 export interface TrialReason {
   reason: string;
+  why: Reason;
   events: number;
 }
 
@@ -1017,6 +1026,14 @@ export interface RuleEngineState {
   pid: number | null;
 }
 
+/** An application of the catalog. */
+export interface RuleApp {
+  name: string;
+  title: string;
+  titles: Record<string, string>;
+  missing: string[];
+}
+
 /** All rules and actions, with those that ship. */
 export interface RuleList {
   engine: RuleEngineState;
@@ -1025,6 +1042,8 @@ export interface RuleList {
   console_file: string;
   items: Rule[];
   actions: RuleAction[];
+  apps: RuleApp[];
+  apps_problem: string | null;
   events: RuleEventKind[];
 }
 
