@@ -148,6 +148,10 @@ def test_rules_are_listed_with_those_that_ship(logs: Logs) -> None:
         assert found["problem"] is None
         assert found["file"].endswith("agenttrace.toml")
         assert {each["kind"] for each in found["events"]} >= {"session.ended", "tool.failed"}
+        apps = {each["name"]: each for each in found["apps"]}
+        assert {"session-summary", "session-review", "session-score"} <= set(apps)
+        assert apps["session-summary"]["missing"], "no key is set here"
+        assert found["apps_problem"] is None
 
     ask(logs.settings, body)
 
@@ -205,7 +209,8 @@ def test_what_a_rule_would_have_done(logs: Logs) -> None:
         assert (saved["events"], saved["fired"], saved["messages"]) == (3, 3, 3)
         draft = {"on": "tool.failed", "where": {"tool": ["Read"]}, "cooldown": "1h"}
         none = (await client.post("/rules/trial", {"rule": draft})).json()
-        assert (none["fired"], none["reasons"]) == (0, [{"reason": "tool is Bash", "events": 3}])
+        why = {"code": "is", "facts": {"name": "tool", "value": "Bash"}}
+        assert (none["fired"], none["reasons"]) == (0, [{"reason": "tool is Bash", "why": why, "events": 3}])
         cooled = (await client.post("/rules/trial", {"rule": draft | {"where": {}}})).json()
         assert (cooled["fired"], cooled["messages"]) == (3, 2)
         for wrong in ({}, {"on": "odd"}, {"on": "tool.failed", "settle": "soon"}, {"on": "tool.failed", "argv": []}):

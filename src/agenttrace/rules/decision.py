@@ -13,6 +13,7 @@ import msgspec
 from agenttrace.config.rules import Once, RuleMode, RuleSettings
 from agenttrace.projects import is_demo
 from agenttrace.rules.facts import Facts, mismatch
+from agenttrace.store.rule_reasons import Reason, why
 from agenttrace.store.rules import Firing, RuleEvent, RuleState, key_of
 
 #: The beginning of the ids of sessions that rules cause.
@@ -33,7 +34,7 @@ class Verdict(NamedTuple):
     """What is done about an event; ``due``: when to ask again."""
 
     outcome: Outcome
-    reason: str | None = None
+    reason: Reason | None = None
     due: float = 0.0
 
 
@@ -90,18 +91,18 @@ def is_sampled(rule: RuleSettings, event: RuleEvent) -> bool:
     return place < rule.sample * 2**64
 
 
-def objection(rule: RuleSettings, event: RuleEvent, facts: Facts, since: int) -> str | None:
+def objection(rule: RuleSettings, event: RuleEvent, facts: Facts, since: int) -> Reason | None:
     """Why an event does not concern a rule at all, now or later; ``None``: it may."""
     if event.at < since:
-        return "it happened before the rule's start"
+        return why("before_start")
     if not is_sampled(rule, event):
-        return f"not in the sample of {rule.sample:.0%}"
+        return why("sample", share=f"{rule.sample:.0%}")
     if event.session is not None and facts.session is None:
-        return "the session was removed"
+        return why("session_removed")
     if facts.session is not None and facts.session.session_id.startswith(CAUSED):
-        return "the session was caused by a rule"
+        return why("caused")
     if facts.session is not None and is_demo(facts.session.project):
-        return "the session is demo data"
+        return why("demo")
     return mismatch(rule.where, facts) if rule.settle == 0 else None
 
 
@@ -110,11 +111,11 @@ def verdict(
 ) -> Verdict:
     """What is done now about an event that concerns a rule; ``silent``: for how many seconds its session was."""
     if firing.event.session is not None and facts.session is None:
-        return Verdict("skip", "the session was removed")
+        return Verdict("skip", why("session_removed"))
     if _is_history(firing, facts, history):
-        return Verdict("skip", "the session ended, or waited for longer than record.waiting_hours")
+        return Verdict("skip", why("history"))
     if _went_on(firing, facts, history):
-        return Verdict("skip", "the session went on before it was silent long enough")
+        return Verdict("skip", why("went_on"))
     if silent < rule.settle or _works_again(firing, facts):
         return Verdict("wait", None, now + max(rule.settle - silent, 1.0))
     reason = mismatch(rule.where, facts)
@@ -122,20 +123,17 @@ def verdict(
         return Verdict("skip", reason)
     other = history.fired(firing)
     if other is not None:
-        return Verdict("skip", f"fired for this {_whose(rule)} before, in firing {other}")
+        return Verdict("skip", why("fired_before", once=_whose(rule), firing=other))
     other = history.told_otherwise(firing) if _is_nameless(firing.event) else None
     if other is not None:
-        return Verdict("skip", f"telemetry and log tell of the same; fired before, in firing {other}")
+        return Verdict("skip", why("told", firing=other))
     if rule.mode == "dry":
         other = history.fired_dry(firing)
-        return Verdict("dry") if other is None else Verdict("skip", f"noted for this {_whose(rule)} before")
+        return Verdict("dry") if other is None else Verdict("skip", why("noted_before", once=_whose(rule)))
     is_old = now - firing.event.at / 1_000_000 > rule.settle + _OLD_SECONDS
-    capped = _capped(rule, history, day, 0.5 if is_old else 1.0)
-    if capped is not None and is_old:
-        # What a rule looks back for is much at once: it fires on other days, and leaves room for what happens now.
-        return Verdict("wait", f"it waits for another day: {capped}", now + _LATER_SECONDS)
+    capped = _capped(rule, history, day, is_old=is_old)
     if capped is not None:
-        return Verdict("skip", capped)
+        return Verdict("wait", capped, now + _LATER_SECONDS) if is_old else Verdict("skip", capped)
     return _cooling(rule, history, now) or Verdict("fire")
 
 
@@ -171,13 +169,17 @@ def _whose(rule: RuleSettings) -> str:
     return "event" if rule.once == "crossing" else rule.once
 
 
-def _capped(rule: RuleSettings, history: History, day: str, share: float) -> str | None:
-    """Which cap of the day is reached, or this share of it."""
+def _capped(rule: RuleSettings, history: History, day: str, *, is_old: bool) -> Reason | None:
+    """Which cap of the day is reached.
+
+    What a rule looks back for is much at once: it takes half of a cap, which leaves room for what happens now.
+    """
     messages, tokens = history.of_day(rule.name, day)
+    share = 0.5 if is_old else 1.0
     if messages >= max(rule.max_per_day * share, 1):
-        return f"the rule fired {messages} times today, and max_per_day is {rule.max_per_day}"
+        return why("later_messages" if is_old else "most_messages", count=messages, limit=rule.max_per_day)
     if rule.tokens_per_day is not None and tokens >= rule.tokens_per_day * share:
-        return f"the rule used {tokens} tokens today, and tokens_per_day is {rule.tokens_per_day}"
+        return why("later_tokens" if is_old else "most_tokens", count=tokens, limit=rule.tokens_per_day)
     return None
 
 

@@ -23,6 +23,7 @@ from agenttrace.rules.facts import Facts, read_facts
 from agenttrace.rules.journal import RuleJournal
 from agenttrace.rules.past import portion_of
 from agenttrace.rules.silence import Silence
+from agenttrace.store.rule_reasons import Reason, why
 from agenttrace.store.rules import Firing, FiringState, QueuedEvent, RuleEvent, RuleState, key_of
 from agenttrace.store.sqlite.rule_events import ended_event
 from agenttrace.store.sqlite.store import SqliteStore
@@ -43,7 +44,7 @@ LONGEST_PAUSE = 3600.0
 #: Finds events of the wanted kinds that happened since the given times (microseconds), in what is stored.
 EventSource = Callable[[Mapping[str, int]], Iterable[RuleEvent]]
 #: A rule, what it fires once for, the event, and its state.
-_Decided = tuple[str, bytes, RuleEvent, FiringState, str | None, float]
+_Decided = tuple[str, bytes, RuleEvent, FiringState, Reason | None, float]
 
 
 class _LookBack(NamedTuple):
@@ -267,7 +268,7 @@ class RuleEngine:
             # It looks back when it is switched on again.
             self._rules.drop(firing.number)
         elif rule is None:
-            self._rules.close(firing.number, "skipped", "the rule was switched off")
+            self._rules.close(firing.number, "skipped", why("switched_off"))
         elif firing.state == "held":
             self._release(rule.settings, self._silence.now())
         else:

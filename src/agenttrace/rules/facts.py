@@ -9,6 +9,7 @@ from agenttrace.config.rules import Where, project_matches
 from agenttrace.model import Session
 from agenttrace.prices.costing import Bill, Cashier
 from agenttrace.store.annotations import NO_MARKS
+from agenttrace.store.rule_reasons import Reason, why
 from agenttrace.store.rules import RuleEvent
 from agenttrace.store.store import Store
 
@@ -44,12 +45,12 @@ def read_facts(store: Store, cashier: Cashier, event: RuleEvent) -> Facts:
     return Facts(event, session, cashier.bill(rows), store.heard_of(session) / 1_000_000, frozenset(labels))
 
 
-def mismatch(where: Where, facts: Facts) -> str | None:
+def mismatch(where: Where, facts: Facts) -> Reason | None:
     """Why an event is not one that a rule is about; ``None``: it is."""
     return _mismatch_of_names(where, facts) or _mismatch_of_figures(where, facts)
 
 
-def _mismatch_of_names(where: Where, facts: Facts) -> str | None:
+def _mismatch_of_names(where: Where, facts: Facts) -> Reason | None:
     event, session = facts.event, facts.session
     names: list[tuple[str, tuple[str, ...], str | None]] = [
         ("agent", where.agent, session.agent if session else event.facts.get("agent")),
@@ -61,37 +62,37 @@ def _mismatch_of_names(where: Where, facts: Facts) -> str | None:
     ]
     for name, wanted, value in names:
         if wanted and not any(value is not None and fnmatchcase(value, each) for each in wanted):
-            return f"{name} is {value or 'unknown'}"
+            return why("is", name=name, value=value or None)
     if not where.secret and event.facts.get("certain") is False:
-        return f"secret is {event.facts['kind']}, which is told by its name alone"
+        return why("secret_by_name", value=event.facts["kind"])
     project = session.project if session else None
     if where.project and not project_matches(project, where.project):
-        return f"project is {project or 'unknown'}"
+        return why("is", name="project", value=project or None)
     if where.model and not any(fnmatchcase(model, each) for model in facts.models for each in where.model):
-        return f"model is {', '.join(sorted(facts.models)) or 'unknown'}"
+        return why("is", name="model", value=", ".join(sorted(facts.models)) or None)
     if where.label and facts.labels.isdisjoint(where.label):
-        return f"labels are {', '.join(sorted(facts.labels)) or 'none'}"
+        return why("labels", value=", ".join(sorted(facts.labels)) or None)
     return None
 
 
-def _mismatch_of_figures(where: Where, facts: Facts) -> str | None:
+def _mismatch_of_figures(where: Where, facts: Facts) -> Reason | None:
     session, bill = facts.session, facts.bill
     if where.min_cost is not None:
         cost = bill.cost if bill is not None else None
         if cost is None:
-            return "cost is unknown"
+            return why("cost_unknown")
         if cost < where.min_cost:
-            return f"cost is {cost:.2f}"
+            return why("cost", value=f"{cost:.2f}")
     if where.min_tokens is not None and (bill is None or bill.all_tokens < where.min_tokens):
-        return f"tokens are {0 if bill is None else bill.all_tokens}"
+        return why("tokens", value=0 if bill is None else bill.all_tokens)
     if where.min_turns is not None and (session is None or session.turns < where.min_turns):
-        return f"turns are {0 if session is None else session.turns}"
+        return why("turns", value=0 if session is None else session.turns)
     if where.min_minutes is not None and (minutes := _minutes(session)) < where.min_minutes:
-        return f"it took {minutes:.1f} minutes"
+        return why("minutes", value=f"{minutes:.1f}")
     if where.errors is not None and (session is None or where.errors != (session.errors > 0)):
-        return f"errors are {0 if session is None else session.errors}"
+        return why("errors", value=0 if session is None else session.errors)
     if where.at_least is not None and (share := _crossed(facts.event)) < where.at_least:
-        return f"the threshold is {share:.0%}"
+        return why("threshold", value=f"{share:.0%}")
     return None
 
 

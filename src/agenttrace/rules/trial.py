@@ -20,6 +20,7 @@ from agenttrace.rules.decision import objection, once_key, verdict
 from agenttrace.rules.facts import Facts, read_facts
 from agenttrace.rules.past import TRIED as TRIED
 from agenttrace.rules.past import PastEvent, past_events
+from agenttrace.store.rule_reasons import Reason, why
 from agenttrace.store.rules import Firing, RuleEvent
 from agenttrace.store.sqlite.store import SqliteStore
 
@@ -33,7 +34,7 @@ class Tried(NamedTuple):
 
     facts: Facts
     outcome: str
-    reason: str | None
+    reason: Reason | None
     #: When, in seconds since the epoch.
     at: float
 
@@ -51,9 +52,11 @@ class Trial(NamedTuple):
     #: Whether there were more events than a trial looks at.
     cut: bool
 
-    def reasons(self) -> Counter[str]:
-        """Why events did not fire, and how often."""
-        return Counter(each.reason or "" for each in self.tried if each.outcome == "skip")
+    def reasons(self) -> list[tuple[Reason, int]]:
+        """Why events did not fire, and how often, the most frequent reason first."""
+        found = [each.reason for each in self.tried if each.outcome == "skip" and each.reason is not None]
+        known = {reason.sentence: reason for reason in found}
+        return [(known[name], count) for name, count in Counter(each.sentence for each in found).most_common()]
 
     def fired(self) -> list[Tried]:
         """The events that fire."""
@@ -102,7 +105,7 @@ def _tried(
     if reason is not None:
         return Tried(facts, "skip", reason, now)
     if candidate.silent < rule.settle:
-        return Tried(facts, "skip", "the session went on before it was silent long enough", now)
+        return Tried(facts, "skip", why("went_on"), now)
     firing = _firing(rule, event, number, now)
     found = verdict(rule, firing, facts, history, silent=candidate.silent, now=now, day=day_of(round(now * _MICROS)))
     if found.outcome in ("fire", "hold"):

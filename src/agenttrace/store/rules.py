@@ -7,6 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from agenttrace.store.rule_reasons import Reason
+
 FiringState = Literal["settling", "held", "queued", "running", "done", "failed", "collected", "dry", "skipped"]
 #: Those of which something is still to be done.
 OPEN_STATES: tuple[FiringState, ...] = ("settling", "held", "queued", "running")
@@ -65,6 +67,7 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True):
     once_key: bytes
     event: RuleEvent
     state: FiringState
+    #: In English; where it is a reason of the rule, and not of an action, it is ``why`` in a sentence.
     reason: str | None
     due_at: float
     created_at: float
@@ -73,6 +76,7 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True):
     #: The firing whose message has this one too.
     message: int | None
     tokens: int
+    why: Reason | None = None
 
 
 class FiringAction(NamedTuple):

@@ -24,6 +24,7 @@ from agenttrace.config.rules import (
 )
 from agenttrace.ids import session_key
 from agenttrace.rules.decision import in_force
+from agenttrace.store.rule_reasons import Reason
 from agenttrace.store.rules import ActionState, Attempt, Firing, FiringAction, FiringCounts, FiringState, RuleState
 from agenttrace.views.rule_costs import RuleCost, RuleCosts
 from agenttrace.views.sessions import title_of
@@ -116,7 +117,10 @@ class RuleFiring(msgspec.Struct, frozen=True, kw_only=True):
     turn: int | None
     facts: dict[str, Any]
     state: FiringState
+    #: Why it did not fire, or what an action failed with: in English.
     reason: str | None
+    #: The same as a code with its facts, where it is a reason of the rule.
+    why: Reason | None
     due_at: str | None
     fired_at: str | None
     ended_at: str | None
@@ -171,6 +175,7 @@ class TriedEvent(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, Any]
     fires: bool
     reason: str | None
+    why: Reason | None
     fires_at: str | None
 
 
@@ -178,6 +183,7 @@ class TrialReason(msgspec.Struct, frozen=True, kw_only=True):
     """Why events would not have fired."""
 
     reason: str
+    why: Reason
     events: int
 
 
@@ -354,6 +360,7 @@ def _firing_fields(firing: Firing, session: Session | None, costs: RuleCosts) ->
         "facts": event.facts,
         "state": firing.state,
         "reason": firing.reason,
+        "why": firing.why,
         "due_at": iso_seconds(firing.due_at) if firing.state in ("settling", "held", "queued") else None,
         "fired_at": iso_seconds(firing.fired_at),
         "ended_at": iso_seconds(firing.ended_at),
@@ -417,7 +424,7 @@ def trial_of(trial: Trial) -> RuleTrial:
         fired=len(fired),
         messages=trial.messages,
         not_fired=len(trial.tried) - len(fired),
-        reasons=[TrialReason(reason=reason, events=count) for reason, count in trial.reasons().most_common()],
+        reasons=[TrialReason(reason=why.sentence, why=why, events=count) for why, count in trial.reasons()],
         examples=[_tried(each) for each in trial.tried[::-1][:_SHOWN_TRIED]],
         cut=trial.cut,
     )
@@ -431,6 +438,7 @@ def _tried(tried: Tried) -> TriedEvent:
         **_session_fields(None if session is None else session.id, session),
         facts=tried.facts.event.facts,
         fires=tried.outcome != "skip",
-        reason=tried.reason,
+        reason=None if tried.reason is None else tried.reason.sentence,
+        why=tried.reason,
         fires_at=iso_seconds(tried.at) if tried.outcome != "skip" else None,
     )

@@ -1232,6 +1232,12 @@ export interface Rule {
   states: Record<string, number>;
 }
 
+/** Why; values that are not known are null. */
+export interface Reason {
+  code: "before_start" | "sample" | "session_removed" | "caused" | "demo" | "history" | "went_on" | "fired_before" | "noted_before" | "told" | "most_messages" | "most_tokens" | "later_messages" | "later_tokens" | "switched_off" | "collected" | "is" | "secret_by_name" | "labels" | "cost_unknown" | "cost" | "tokens" | "turns" | "minutes" | "errors" | "threshold";
+  facts: Record<string, string | number | null>;
+}
+
 /** What a rule decided about an event. */
 export interface RuleFiring {
   id: number;
@@ -1247,6 +1253,7 @@ export interface RuleFiring {
   facts: Record<string, unknown>;
   state: "settling" | "held" | "queued" | "running" | "done" | "failed" | "collected" | "dry" | "skipped";
   reason: string | null;
+  why: Reason | null;
   due_at: string | null;
   fired_at: string | null;
   ended_at: string | null;
@@ -1294,12 +1301,14 @@ export interface TriedEvent {
   facts: Record<string, unknown>;
   fires: boolean;
   reason: string | null;
+  why: Reason | null;
   fires_at: string | null;
 }
 
 /** Why events would not have fired. */
 export interface TrialReason {
   reason: string;
+  why: Reason;
   events: number;
 }
 
@@ -1331,6 +1340,14 @@ export interface RuleEngineState {
   pid: number | null;
 }
 
+/** An application of the catalog. */
+export interface RuleApp {
+  name: string;
+  title: string;
+  titles: Record<string, string>;
+  missing: string[];
+}
+
 /** All rules and actions, with those that ship. */
 export interface RuleList {
   engine: RuleEngineState;
@@ -1339,6 +1356,8 @@ export interface RuleList {
   console_file: string;
   items: Rule[];
   actions: RuleAction[];
+  apps: RuleApp[];
+  apps_problem: string | null;
   events: RuleEventKind[];
 }
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from agenttrace.store.rule_reasons import Reason, read, why, written
 from agenttrace.store.rules import (
     OPEN_STATES,
     ActionState,
@@ -205,7 +206,7 @@ class Rules:
         return self._connection.execute(_COPY, values).fetchone() is not None
 
     def decide(
-        self, numbers: Sequence[int], decided: Iterable[tuple[str, bytes, RuleEvent, FiringState, str | None, float]]
+        self, numbers: Sequence[int], decided: Iterable[tuple[str, bytes, RuleEvent, FiringState, Reason | None, float]]
     ) -> None:
         """Store what rules decided about these events: rule, once-key, event, state, reason and when it is due."""
         now = time.time()
@@ -213,7 +214,7 @@ class Rules:
             self._connection.executemany(
                 _DECIDE,
                 (
-                    (rule, event.key, once, *_values(event), state, reason, due, now)
+                    (rule, event.key, once, *_values(event), state, written(reason), due, now)
                     for rule, once, event, state, reason, due in decided
                 ),
             )
@@ -320,12 +321,14 @@ class Rules:
         query = f"SELECT {_FIRING} FROM rule_firings WHERE rule = ? AND state = 'held' ORDER BY firing_no"
         return [_firing(row) for row in self._connection.execute(query, (rule,))]
 
-    def postpone(self, number: int, due_at: float, state: FiringState | None = None, reason: str | None = None) -> None:
+    def postpone(
+        self, number: int, due_at: float, state: FiringState | None = None, reason: Reason | None = None
+    ) -> None:
         """Look at a firing again later."""
         with transaction(self._connection):
             self._connection.execute(
                 "UPDATE rule_firings SET due_at = ?, state = coalesce(?, state), reason = ? WHERE firing_no = ?",
-                (due_at, state, reason, number),
+                (due_at, state, written(reason), number),
             )
 
     def drop(self, number: int) -> None:
@@ -334,12 +337,12 @@ class Rules:
             query = "DELETE FROM rule_firings WHERE firing_no = ? AND state IN ('settling', 'held')"
             self._connection.execute(query, (number,))
 
-    def close(self, number: int, state: FiringState, reason: str | None = None) -> None:
+    def close(self, number: int, state: FiringState, reason: Reason | None = None) -> None:
         """A firing needs nothing more: it is skipped, or was only noted."""
         with transaction(self._connection):
             self._connection.execute(
                 "UPDATE rule_firings SET state = ?, reason = ?, ended_at = ? WHERE firing_no = ?",
-                (state, reason, time.time(), number),
+                (state, written(reason), time.time(), number),
             )
 
     def fire(
@@ -351,7 +354,7 @@ class Rules:
             self._connection.executemany(
                 _FIRE,
                 (
-                    ("collected", now, now, None, number, f"in the message of firing {number}", each)
+                    ("collected", now, now, None, number, written(why("collected", firing=number)), each)
                     for each in collected
                 ),
             )
@@ -563,6 +566,6 @@ def _event(row: Sequence[Any]) -> RuleEvent:
 def _firing(row: Sequence[Any]) -> Firing:
     names = ("state", "reason", "due_at", "created_at", "fired_at", "ended_at", "message", "tokens")
     number, rule, once, *event = row[:10]
-    return Firing(
-        number=number, rule=rule, once_key=once, event=_event(event), **dict(zip(names, row[10:], strict=True))
-    )
+    known = dict(zip(names, row[10:], strict=True))
+    known["reason"], reason = read(known["reason"])
+    return Firing(number=number, rule=rule, once_key=once, event=_event(event), why=reason, **known)

@@ -1,10 +1,11 @@
 /** The actions of a rule in the form: chosen ones in order, and a new one. */
+import type { ReactNode } from "react";
 import { useState } from "react";
 
 import { post } from "../../api/client";
 import type { RuleList } from "../../api/shapes";
 import { Badge, Button, Failed, IconButton, Segmented, Text } from "../../parts";
-import { useText } from "../../text";
+import { useText, useTitle } from "../../text";
 import type { ActionDraft, ActionType } from "./draft";
 import { actionTable, newAction } from "./draft";
 import { ChoiceField, Field } from "./field";
@@ -28,24 +29,14 @@ export function ActionsField({ list, chosen, onChange }: ActionsFieldProps) {
   return (
     <fieldset className={styles.group}>
       <legend>{w.actionsGroup}</legend>
-      {chosen.length > 0 && (
-        <ol className={styles.chosen}>
-          {chosen.map((name, place) => {
-            const type = typeOf(name);
-            return (
-              <li key={name}>
-                <Text>{name}</Text> {type && <Badge>{t.types[type]}</Badge>}
-                {place > 0 && <IconButton icon="up" label={w.upAction(name)} onClick={() => onChange(movedUp(chosen, place))} />}
-                <IconButton
-                  icon="close"
-                  label={w.dropAction(name)}
-                  onClick={() => onChange(chosen.filter((other) => other !== name))}
-                />
-              </li>
-            );
-          })}
-        </ol>
-      )}
+      <InOrder
+        chosen={chosen}
+        onChange={onChange}
+        about={(name) => {
+          const type = typeOf(name);
+          return type && <Badge>{t.types[type]}</Badge>;
+        }}
+      />
       <div className={styles.fields}>
         <ChoiceField
           label={w.addAction}
@@ -60,6 +51,7 @@ export function ActionsField({ list, chosen, onChange }: ActionsFieldProps) {
       </div>
       {adding && (
         <NewAction
+          list={list}
           onSaved={(name) => {
             setAdding(false);
             onChange([...chosen, name]);
@@ -67,6 +59,29 @@ export function ActionsField({ list, chosen, onChange }: ActionsFieldProps) {
         />
       )}
     </fieldset>
+  );
+}
+
+interface InOrderProps {
+  chosen: string[];
+  onChange: (chosen: string[]) => void;
+  about: (name: string) => ReactNode;
+}
+
+/** Names in order: each can be moved up and taken out. */
+function InOrder({ chosen, onChange, about }: InOrderProps) {
+  const w = useText(formText);
+  if (chosen.length === 0) return null;
+  return (
+    <ol className={styles.chosen}>
+      {chosen.map((name, place) => (
+        <li key={name}>
+          <Text>{name}</Text> {about(name)}
+          {place > 0 && <IconButton icon="up" label={w.upAction(name)} onClick={() => onChange(movedUp(chosen, place))} />}
+          <IconButton icon="close" label={w.dropAction(name)} onClick={() => onChange(chosen.filter((other) => other !== name))} />
+        </li>
+      ))}
+    </ol>
   );
 }
 
@@ -85,7 +100,7 @@ interface DraftProps {
   onChange: (changes: Partial<ActionDraft>) => void;
 }
 
-function NewAction({ onSaved }: { onSaved: (name: string) => void }) {
+function NewAction({ list, onSaved }: { list: RuleList; onSaved: (name: string) => void }) {
   const t = useText(text);
   const w = useText(formText);
   const [draft, setDraft] = useState(newAction);
@@ -107,12 +122,12 @@ function NewAction({ onSaved }: { onSaved: (name: string) => void }) {
       <div className={styles.fields}>
         <Field label={w.actionName} hint={w.nameHint} value={draft.name} onChange={(value) => onChange({ name: value })} />
         {draft.type === "webhook" && <Webhook draft={draft} onChange={onChange} />}
-        {draft.type === "chain" && <Chain draft={draft} onChange={onChange} />}
+        {draft.type === "chain" && <Chain list={list} draft={draft} onChange={onChange} />}
       </div>
       <p className="faint">{w.commandNote}</p>
       {saving.error && <Failed error={saving.error} title={w.saveAction} />}
       <div>
-        <Button disabled={!name} busy={saving.isPending} onClick={() => saving.mutate(undefined, { onSuccess: () => onSaved(name) })}>
+        <Button disabled={!name || (draft.type === "chain" && draft.apps.length === 0)} busy={saving.isPending} onClick={() => saving.mutate(undefined, { onSuccess: () => onSaved(name) })}>
           {w.saveAction}
         </Button>
       </div>
@@ -140,13 +155,35 @@ function Webhook({ draft, onChange }: DraftProps) {
   );
 }
 
-function Chain({ draft, onChange }: DraftProps) {
+/** The applications of a chain, chosen from the catalog, in the order in which they are called. */
+function Apps({ list, chosen, onChange }: { list: RuleList; chosen: string[]; onChange: (chosen: string[]) => void }) {
+  const t = useText(formText);
+  const titleOf = useTitle();
+  const missing = list.apps.filter((app) => chosen.includes(app.name)).flatMap((app) => app.missing);
+  const others = list.apps.filter((app) => !chosen.includes(app.name));
+  return (
+    <div className={styles.apps}>
+      <InOrder chosen={chosen} onChange={onChange} about={() => null} />
+      <ChoiceField
+        label={t.apps}
+        value=""
+        none="–"
+        options={others.map((app) => ({ value: app.name, label: `${app.name} · ${titleOf(app)}` }))}
+        onChange={(name) => name && onChange([...chosen, name])}
+      />
+      <p className="faint">{list.apps_problem ?? t.appsHint}</p>
+      {missing.length > 0 && <p className="faint">{t.appsMissing([...new Set(missing)].join(", "))}</p>}
+    </div>
+  );
+}
+
+function Chain({ list, draft, onChange }: DraftProps & { list: RuleList }) {
   const t = useText(formText);
   const toggle = (each: string) =>
     onChange({ keep: draft.keep.includes(each) ? draft.keep.filter((other) => other !== each) : [...draft.keep, each] });
   return (
     <>
-      <Field label={t.apps} hint={t.appsHint} value={draft.apps} onChange={(apps) => onChange({ apps })} />
+      <Apps list={list} chosen={draft.apps} onChange={(apps) => onChange({ apps })} />
       <ChoiceField
         label={t.input}
         value={draft.input}

@@ -154,7 +154,7 @@ export interface ActionDraft {
   format: NonNullable<RuleAction["format"]>;
   secret: string;
   allow_private: boolean;
-  apps: string;
+  apps: string[];
   input: string;
   keep: string[];
 }
@@ -167,7 +167,7 @@ export function newAction(): ActionDraft {
     format: "slack",
     secret: "",
     allow_private: false,
-    apps: "",
+    apps: [],
     input: "conversation",
     keep: ["note"],
   };
@@ -176,7 +176,7 @@ export function newAction(): ActionDraft {
 /** The table of an action. */
 export function actionTable(draft: ActionDraft): Record<string, unknown> {
   if (draft.type === "notify") return { type: "notify" };
-  if (draft.type === "chain") return { type: "chain", apps: split(draft.apps), input: draft.input, keep: draft.keep };
+  if (draft.type === "chain") return { type: "chain", apps: draft.apps, input: draft.input, keep: draft.keep };
   const table: Record<string, unknown> = { type: "webhook", url: draft.url.trim(), format: draft.format };
   if (draft.secret.trim()) table["secret"] = draft.secret.trim();
   if (draft.allow_private) table["allow_private"] = true;

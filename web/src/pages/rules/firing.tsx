@@ -11,6 +11,7 @@ import { useText } from "../../text";
 import { address } from "../../url";
 import { Money, Unknown } from "./cost";
 import { factsText } from "./facts-text";
+import { useReason } from "./reason";
 import styles from "./rules.module.css";
 import { StateBadge } from "./state-badge";
 import { text } from "./text";
@@ -47,13 +48,14 @@ function Inside({ firing }: { firing: RuleFiringDetail }) {
   const t = useText(text);
   const f = useFormat();
   const facts = factsText(firing.facts);
+  const reason = useReason()(firing);
   return (
     <div className={styles.trial}>
       <Facts
         facts={[
           [t.rule, <Text key="rule">{firing.rule}</Text>],
           [t.state, <StateBadge key="state" state={firing.state} />],
-          [t.reason, firing.reason ? <Text key="reason">{firing.reason}</Text> : undefined],
+          [t.reason, reason ? <Text key="reason">{reason}</Text> : undefined],
           [t.event, t.events[firing.event as keyof typeof t.events] ?? firing.event],
           [t.about, firing.session ? <Place key="about" firing={firing} /> : undefined],
           [t.facts, facts ? <Text key="facts">{facts}</Text> : undefined],

@@ -9,6 +9,7 @@ import { useText } from "../../text";
 import { address } from "../../url";
 import { Money } from "./cost";
 import { factsText } from "./facts-text";
+import { useReason } from "./reason";
 import styles from "./rules.module.css";
 import { StateBadge } from "./state-badge";
 import { text } from "./text";
@@ -23,6 +24,7 @@ interface FiringsProps {
 export function Firings({ rows, onOpen, ofSession }: FiringsProps) {
   const t = useText(text);
   const f = useFormat();
+  const reason = useReason();
   const all: Column<RuleFiring>[] = [
     {
       name: "rule",
@@ -38,7 +40,7 @@ export function Firings({ rows, onOpen, ofSession }: FiringsProps) {
     { name: "state", title: t.state, width: "7.5rem", cell: (row) => <StateBadge state={row.state} /> },
     { name: "event", title: t.event, width: "7.5rem", cell: (row) => t.events[row.event as keyof typeof t.events] ?? row.event },
     { name: "about", title: t.about, cell: (row) => <About row={row} /> },
-    { name: "reason", title: t.reason, cell: (row) => (row.reason ? <Text>{row.reason}</Text> : "–") },
+    { name: "reason", title: t.reason, cell: (row) => <Text>{reason(row) || "–"}</Text> },
     { name: "tokens", title: t.tokens, end: true, width: "4.5rem", cell: (row) => (row.tokens > 0 ? f.count(row.tokens) : "–") },
     { name: "cost", title: t.cost, end: true, width: "4.5rem", cell: (row) => <Money cost={row.cost} /> },
     { name: "at", title: t.at, width: "6.5rem", cell: (row) => <Time at={row.at} /> },

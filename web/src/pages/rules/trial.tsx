@@ -8,6 +8,7 @@ import type { Column } from "../../parts";
 import { Drawer, Loaded, Table, Text, Time } from "../../parts";
 import { useText } from "../../text";
 import { factsText } from "./facts-text";
+import { useReason } from "./reason";
 import styles from "./rules.module.css";
 import { text } from "./text";
 
@@ -66,8 +67,9 @@ function About({ row }: { row: TriedEvent }) {
 function Reasons({ rows }: { rows: TrialReason[] }) {
   const t = useText(text);
   const f = useFormat();
+  const reason = useReason();
   const columns: Column<TrialReason>[] = [
-    { name: "reason", title: t.wouldNotFire, lead: true, cell: (row) => <Text>{row.reason}</Text> },
+    { name: "reason", title: t.wouldNotFire, lead: true, cell: (row) => <Text>{reason(row)}</Text> },
     { name: "events", title: t.count, end: true, width: "6rem", cell: (row) => f.count(row.events) },
   ];
   return <Table label={t.reasons} columns={columns} rows={rows.slice(0, SHOWN)} rowKey={(row) => row.reason} />;

@@ -19,11 +19,12 @@ from agenttrace.prices.costing import Cashier
 from agenttrace.rules.lock import owner
 from agenttrace.rules.switches import switch
 from agenttrace.rules.trial import TRIED, try_rule
+from agenttrace.run import availability
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.api.answers import Cached, answer, endpoint
 from agenttrace.serve.api.lists import micros_of
 from agenttrace.serve.api.rules.rule_files import Wish, environ_of, named_rule, tables_now, write
-from agenttrace.serve.api.shapes.rules import RuleChange, RuleEngineState, RuleList
+from agenttrace.serve.api.shapes.rules import RuleApp, RuleChange, RuleEngineState, RuleList
 from agenttrace.serve.api.trace_reader import change_store
 from agenttrace.serve.bodies import StrictModel, documented_body, read_body
 from agenttrace.serve.context import ServerContext
@@ -224,6 +225,7 @@ async def _listed(context: ServerContext, day: str) -> RuleList:
 
     items = await context.reader.query(read, empty=lambda: rules_of(None, tables, day=day))
     pid = owner(home)
+    apps, apps_problem = await asyncio.to_thread(_apps, context)
     return RuleList(
         engine=RuleEngineState(pid is not None, pid),
         problem=problem,
@@ -231,6 +233,8 @@ async def _listed(context: ServerContext, day: str) -> RuleList:
         console_file=str(console_file(home)),
         items=items,
         actions=[action_of(each) for each in tables.actions.values()],
+        apps=apps,
+        apps_problem=apps_problem,
         events=event_kinds(),
     )
 
@@ -241,6 +245,19 @@ def _readable(context: ServerContext) -> tuple[RuleTables, str | None]:
         return merged(current_rules(context.settings, environ_of(context)), ready_tables()), None
     except SettingsError as error:
         return ready_tables(), str(error)
+
+
+def _apps(context: ServerContext) -> tuple[list[RuleApp], str | None]:
+    """The applications that chains can call; no database is asked."""
+    if not availability.is_installed():
+        return [], str(availability.NotInstalledError())
+    from agenttrace.run.catalog.catalog import CatalogError, load_catalog
+
+    try:
+        apps = load_catalog(context.settings, environ_of(context)).apps.values()
+    except CatalogError as error:
+        return [], str(error)
+    return [RuleApp(each.key, each.title, dict(each.titles), list(each.missing)) for each in apps], None
 
 
 async def _tried(context: ServerContext, rule: RuleSettings, since: str) -> RuleTrial:

@@ -13,6 +13,17 @@ class RuleEngineState(Shape):
     pid: int | None
 
 
+class RuleApp(Shape):
+    """An application of the catalog."""
+
+    name: str
+    #: In the language of the catalog, and by language where it has several.
+    title: str
+    titles: dict[str, str]
+    #: Environment variables that are not set, without which it cannot be called.
+    missing: list[str]
+
+
 class RuleList(Shape):
     """All rules and actions, with those that ship."""
 
@@ -24,6 +35,9 @@ class RuleList(Shape):
     console_file: str
     items: list[Rule]
     actions: list[RuleAction]
+    #: The applications that a chain can call, and why there are none.
+    apps: list[RuleApp]
+    apps_problem: str | None
     events: list[RuleEventKind]
 
 
