@@ -3,8 +3,9 @@
 Recording is measured as the CPU time of two recorders in one process, without rules and with twenty. In turns they get
 the same session of 500 lines, so that both meet the same machine; every eighth call fails. The engine is another
 process: it gets 100,000 failed calls that were recorded before, and asks each of twenty rules about each of them. Most
-filters do not match, as in real life; some rules sample, collect by a cooldown, or reach their cap. For the delivery, ``agenttrace record`` follows a log with the engine beside it, as users run
-it: a tool fails every 25 ms, and a receiver on 127.0.0.1 says when its message arrived.
+filters do not match, as in real life; some rules sample, collect by a cooldown, or reach their cap. For the delivery,
+``agenttrace record`` follows a log with the engine beside it, as users run it: a tool fails every 25 ms, and a receiver
+on 127.0.0.1 says when its message arrived.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def measure(work: Path) -> Result:
         Row("recording without rules", {"CPU s": f"{plain:.2f}"}, 1.0),
         Row(f"the same with {RULES} rules", {"CPU s": f"{ruled:.2f}"}, ruled / plain),
         Row(
-            f"the engine: {engine.events:,} events, {RULES} rules asked about each, {engine.firings:,} decisions stored",
+            f"the engine: {engine.events:,} events, {RULES} rules asked about each, {engine.firings:,} decisions",
             {"CPU s": f"{engine.cpu_seconds:.2f}", "events/s": f"{engine.events / engine.wall_seconds:,.0f}"},
         ),
         Row(
