@@ -1,9 +1,11 @@
 """Rules: what they cost the recorder, how fast the engine decides, and how long an event takes to a delivered webhook.
 
 Recording is measured as the CPU time of two recorders in one process, without rules and with twenty. In turns they get
-the same session of 500 lines, so that both meet the same machine. The engine is another process; it decides about the
-noted events after that. For the delivery, ``agenttrace record`` follows a log with the engine beside it, as users run
-it: a tool fails every 25 ms, and a receiver on 127.0.0.1 says when its message arrived.
+the same session of 500 lines, so that both meet the same machine; every eighth call fails. The engine is another
+process: it gets 100,000 failed calls that were recorded before, and asks each of twenty rules about each of them. Most
+filters do not match, as in real life; some rules sample, collect by a cooldown, or reach their cap. For the delivery,
+``agenttrace record`` follows a log with the engine beside it, as users run it: a tool fails every 25 ms, and a receiver
+on 127.0.0.1 says when its message arrived.
 """
 
 from __future__ import annotations
@@ -70,13 +72,13 @@ def measure(work: Path) -> Result:
     shutil.rmtree(home, ignore_errors=True)
     with _receiver() as (url, receiver):
         plain, ruled = _recorded(home, url)
-        engine = _decided(home)
+        engine = _decided(home, url)
         taken = sorted(_delivered(home, url, receiver))
     rows = [
         Row("recording without rules", {"CPU s": f"{plain:.2f}"}, 1.0),
         Row(f"the same with {RULES} rules", {"CPU s": f"{ruled:.2f}"}, ruled / plain),
         Row(
-            f"the engine, {engine.events:,} noted events, {engine.firings:,} firings",
+            f"the engine: {engine.events:,} events, {RULES} rules asked about each, {engine.firings:,} decisions",
             {"CPU s": f"{engine.cpu_seconds:.2f}", "events/s": f"{engine.events / engine.wall_seconds:,.0f}"},
         ),
         Row(
@@ -116,6 +118,19 @@ def sessions() -> Iterator[bytes]:
         yield b"".join(_line(f"s{session}", stamp, line) for line, stamp in named)
 
 
+def failures() -> Iterator[tuple[str, bytes]]:
+    """Sessions in which every call fails: as many calls as there are events."""
+    calls = LINES // 2
+    for session in range(EVENTS // calls):
+        name, stamp = f"f{session}", 1_790_000_000 + session * 600
+        lines: list[dict[str, object]] = [{"type": "turn.begin", "turn": 1, "id": "t1"}]
+        for call in range(calls):
+            named = {"id": f"c{call}", "name": f"t{call % 10}"}
+            lines.append({"type": "tool.begin", **named, "arguments": {}})
+            lines.append({"type": "tool.end", **named, "status": "error", "result": "x"})
+        yield name, b"".join(_line(name, stamp + place, line) for place, line in enumerate(lines))
+
+
 def _line(session: str, stamp: float, line: dict[str, object]) -> bytes:
     return json.dumps({"v": 1, "session": session, "ts": stamp, **line}).encode() + b"\n"
 
@@ -137,6 +152,18 @@ def _rules(url: str) -> str:
     found.append(
         '[rules.delivered]\non = "tool.failed"\nmax_per_day = 100000\ndo = ["hook"]\nwhere = { tool = "d*" }\n'
     )
+    return "\n".join(found)
+
+
+def _rules_of_calls(url: str) -> str:
+    """Twenty rules about failed calls: each event is asked of all of them."""
+    wheres = ('project = "other"', 'agent = "codex"', 'tool = "none"', 'branch = "main"', "min_cost = 1", 'label = "x"')
+    extras = [f"where = {{ {wheres[number % len(wheres)]} }}" for number in range(RULES - 5)]
+    extras += ["sample = 0.02", "sample = 0.05", 'sample = 0.02\nsettle = "10s"']
+    extras += ['where = { tool = "t1" }\ncooldown = "10m"', 'where = { tool = "t2" }']
+    found = [f'[actions.hook]\ntype = "webhook"\nurl = "{url}"\nallow_private = true\n']
+    for number, extra in enumerate(extras):
+        found.append(f'[rules.r{number}]\non = "tool.failed"\nstart = "all"\ndo = ["hook"]\n{extra}\n')
     return "\n".join(found)
 
 
@@ -172,9 +199,18 @@ def _recorded(home: Path, url: str) -> tuple[float, float]:
     return plain, ruled
 
 
-def _decided(home: Path) -> _Engine:
-    """Let the engine decide about everything that the last recording noted."""
-    store = home / "store"
+def _decided(home: Path, url: str) -> _Engine:
+    """Record the failed calls, and let the engine decide about each of them."""
+    store, logs = home / "calls", home / "calls-logs"
+    for folder in (store, logs):
+        folder.mkdir(parents=True, mode=0o700)
+    (store / "agenttrace.toml").write_text(_rules_of_calls(url))
+    settings = load_settings(_environ(home, store))
+    register_rules(settings)
+    for name, data in failures():
+        (logs / f"{name}.jsonl").write_bytes(data)
+    with contextlib.closing(Recorder(settings, paths=[str(logs)])) as recorder:
+        recorder.run_once()
     (events,) = _query(store, "SELECT count(*) FROM rule_events")
     began = time.perf_counter()
     command, null = [*_CLI, "rules", "run"], subprocess.DEVNULL
@@ -189,7 +225,8 @@ def _decided(home: Path) -> _Engine:
     return _Engine(used.ru_utime + used.ru_stime, wall, events, firings)
 
 
-_TO_DECIDE = "SELECT count(*) FROM rule_firings WHERE state = 'settling'"
+#: Those that wait for another day, as their rule has reached its cap, are decided.
+_TO_DECIDE = "SELECT count(*) FROM rule_firings WHERE state = 'settling' AND reason IS NULL"
 
 
 def _query(store: Path, sql: str) -> tuple[int, ...]:

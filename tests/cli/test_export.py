@@ -167,7 +167,7 @@ def test_once_sends_everything_and_nothing_twice(recorded_here: Program) -> None
     found = recorded_here.json("export", "run", "--once")
     assert found["destinations"] == [
         {"name": "files", "acknowledged": len(spans), "refused": 0, "unknown": 0, "dropped": 0, "left": 0}
-        | {"reason": None}
+        | {"annotations": 0, "refused_annotations": 0, "left_annotations": 0, "reason": None}
     ]
     assert written_spans(recorded_here) == Counter(spans)
     assert "nothing new was sent" in recorded_here.run("export", "run", "--once").stdout

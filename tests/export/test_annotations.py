@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,9 @@ from hypothesis import strategies as st
 from langfuse.api.scores.types.create_score_request import CreateScoreRequest
 from langsmith.schemas import FeedbackCreate
 
+from agenttrace.cli import export_run
 from agenttrace.destinations import DestinationSettings
+from agenttrace.export.destination import Delivery
 from agenttrace.export.langfuse import LangfuseDestination
 from agenttrace.export.langsmith import LangSmithDestination
 from agenttrace.store.annotations import NewAnnotation
@@ -233,3 +237,43 @@ def test_a_span_has_its_own(tmp_path: Path) -> None:
         assert msgspec.json.encode(score)
 
     run(tmp_path, "langfuse", body)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_single_run_says_how_many_were_sent_and_are_left(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the reason, and exit code 1 where some are left; the next run sends these, and tells of no other."""
+
+    async def body(scene: Scene) -> None:
+        settings = scene.world.settings
+        for word, value in (("one", 1.0), ("two", 2.0)):
+            scene.put(kind="score", name=word, value=value)
+        scene.put(kind="label", name="bug")
+
+        async def once() -> tuple[bool, dict[str, Any]]:
+            before, began = export_run.tally(settings), time.time()
+            left = await export_run.send_once(settings, lambda: False, lambda: None)
+            troubled = export_run._report(settings, before, export_run.tally(settings, began), left, 0.1, as_json=True)
+            (told,) = json.loads(capsys.readouterr().out)["destinations"]
+            return troubled, told
+
+        scene.world.seal(quiet_seconds=0)
+        with pytest.MonkeyPatch.context() as patch:
+            failed = Delivery(verdict="retry", reason="HTTP 503")
+            patch.setattr(LangfuseDestination, "send_annotation", lambda *_: asyncio.sleep(0, failed))
+            patch.setattr(LangSmithDestination, "send_annotation", lambda *_: asyncio.sleep(0, failed))
+            troubled, told = await once()
+        assert troubled
+        assert (told["annotations"], told["left_annotations"]) == (0, 3)
+        assert told["acknowledged"] > 0
+        assert told["reason"] == "3 notes, scores or labels wait (HTTP 503)"
+        troubled, told = await once()
+        assert not troubled
+        assert (told["annotations"], told["refused_annotations"], told["left_annotations"]) == (3, 0, 0)
+        assert export_run._outcome(told) == "3 annotations acknowledged"
+        assert len(found(scene.server)) == 3
+        _, told = await once()
+        assert export_run._outcome(told) == "nothing new was sent"
+
+    run(tmp_path, kind, body)

@@ -8,6 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
@@ -157,6 +158,36 @@ def test_settings_that_change(running: Service, caplog: pytest.LogCaptureFixture
     running.run(scenario)
     fired = Counter(str(each["rule"]) for each in running.got)
     assert fired == {"first": 3, "second": 3, "renamed": 4, "console": 6}
+
+
+def test_masks_and_prices_that_change(running: Service) -> None:
+    """Messages are masked by the patterns of now, and sessions cost what the prices of now say."""
+    mask = '\n[export]\nmask = ["shell-[0-9]+"]\n'
+    prices = '\n[prices."own-model"]\ncurrency = "USD"\ninput = 1000000\noutput = 1000000\n'
+
+    async def scenario(it: Service) -> None:
+        usage = {"input_tokens": 5, "output_tokens": 5}
+        named = {"turn": 1, "id": "1.1", "model": "own-model", "response": "r"}
+        it.rig.write("step.begin", **named)
+        it.rig.write("step.end", **named, usage=usage)
+
+        async def told(name: str, count: int) -> tuple[str, object]:
+            it.rig.tool(name, name=name)
+            await it.until(count)
+            event: Any = cast("list[Any]", it.got[-1]["events"])[0]
+            return event["facts"]["tool"], event["session"]["cost"]
+
+        assert await told("shell-1", 1) == ("shell-1", None)
+        it.write("first", text=mask + prices)
+        await asyncio.sleep(0.3)
+        tool, cost = await told("shell-2", 2)
+        assert tool.startswith("[masked:")
+        assert cost == 10.0
+        (it.home / "prices.toml").write_text("")
+        await asyncio.sleep(0.3)
+        assert (await told("plain", 3))[1] == 10.0
+
+    running.run(scenario)
 
 
 def test_a_store_that_is_locked(running: Service, stores: list[sqlite3.Connection]) -> None:

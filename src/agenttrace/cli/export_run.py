@@ -39,11 +39,13 @@ class _Tally(NamedTuple):
 
     states: dict[str, dict[State, int]]
     open_turns: int
+    #: Annotations of each destination by state, since the run began; ``left``: those that could be sent.
+    annotations: dict[str, dict[str, int]]
 
 
 def on(settings: Settings, *, as_json: bool, until_input_ends: bool) -> None:
     """Send until Ctrl-C, SIGTERM, or where asked for the end of the input."""
-    began, before = time.monotonic(), tally(settings)
+    began, started, before = time.monotonic(), time.time(), tally(settings)
     if not as_json:
         names = ", ".join(each.name for each in settings.destinations)
         output.say(f"Sending spans to {names}. Ctrl-C stops it; nothing is lost.", "bold")
@@ -56,18 +58,18 @@ def on(settings: Settings, *, as_json: bool, until_input_ends: bool) -> None:
         await keep_sending(settings, stop)
 
     until_stopped(main, drain_seconds=GRACE_SECONDS)
-    _report(settings, before, tally(settings), {}, time.monotonic() - began, as_json=as_json)
+    _report(settings, before, tally(settings, started), {}, time.monotonic() - began, as_json=as_json)
 
 
 def once(settings: Settings, *, as_json: bool) -> None:
     """Send everything that is finished by now."""
     # Unusable destinations are reported at the end.
     logging.getLogger("agenttrace").setLevel(logging.ERROR)
-    began, before = time.monotonic(), tally(settings)
+    began, started, before = time.monotonic(), time.time(), tally(settings)
     watched = not as_json and output.is_terminal()
     with stop_event() as stop, SendingProgress(lambda: _progress(settings, before), enabled=watched) as progress:
         left = asyncio.run(send_once(settings, stop.is_set, progress.update))
-    after = tally(settings)
+    after = tally(settings, started)
     troubled = _report(settings, before, after, left, time.monotonic() - began, as_json=as_json)
     if stop.is_set() and left:
         output.note(
@@ -109,13 +111,26 @@ async def send_once(settings: Settings, stop: Callable[[], bool], on_round: Call
     return await make_exporter(settings).run_once(quiet_seconds=quiet, stop=stop, on_round=on_round)
 
 
-def tally(settings: Settings) -> _Tally:
-    """The ledgers now; all zero where there is no store yet."""
+def tally(settings: Settings, since: float = 0.0) -> _Tally:
+    """The ledgers now, all zero where there is no store yet; annotations of a run that began then."""
     if not store_path(settings).exists():
-        return _Tally({}, 0)
+        return _Tally({}, 0, {})
     with opening.opened_store(settings, read_only=False) as store:
         found, rows = store.exports.ledger.counts(), store.exports.destinations.rows()
-        return _Tally({row.name: found.get(row.destination_id, {}) for row in rows}, store.exports.waiting())
+        sent = store.exports.annotations.counts(since)
+        annotations = {
+            row.name: {**sent.get(row.destination_id, {}), "left": store.exports.annotations.left(row.destination_id)}
+            for row in rows
+            if since and _takes_annotations(settings, row.name)
+        }
+        states = {row.name: found.get(row.destination_id, {}) for row in rows}
+        return _Tally(states, store.exports.waiting(), annotations)
+
+
+def _takes_annotations(settings: Settings, name: str) -> bool:
+    from agenttrace.export.kinds import takes_annotations
+
+    return any(each.name == name and takes_annotations(each.type) for each in settings.destinations)
 
 
 def _progress(settings: Settings, before: _Tally) -> tuple[int, int]:
@@ -144,6 +159,9 @@ def _report(
             "name": each.name,
             **{state: _since(before, after, each.name, state) for state in _OUTCOMES},
             "left": _waiting(after, each.name),
+            "annotations": after.annotations.get(each.name, {}).get("acknowledged", 0),
+            "refused_annotations": after.annotations.get(each.name, {}).get("refused", 0),
+            "left_annotations": after.annotations.get(each.name, {}).get("left", 0),
             "reason": left.get(each.name),
         }
         for each in settings.destinations
@@ -160,7 +178,7 @@ def _say(found: list[dict[str, Any]], open_turns: int, seconds: float) -> None:
         output.say(f"{each['name']}: {_outcome(each)}")
         if each["reason"]:
             output.complain(f"{each['name']}: {one_line(each['reason'])}", _fix(each))
-        elif each["refused"] or each["unknown"]:
+        elif each["refused"] or each["unknown"] or each["refused_annotations"]:
             output.note(f"See the answers: agenttrace export status {each['name']}", "yellow")
     if open_turns:
         output.note(f"{figures.counted(open_turns, 'turn')} not finished; they are sent when they are.")
@@ -172,10 +190,12 @@ def _outcome(each: dict[str, Any]) -> str:
     parts += [f"{figures.count(each[state])} {state}" for state in ("refused", "unknown", "dropped") if each[state]]
     if each["left"]:
         parts.append(f"{figures.count(each['left'])} left")
+    words = {"annotations": "acknowledged", "refused_annotations": "refused", "left_annotations": "left"}
+    parts += [f"{figures.counted(each[name], 'annotation')} {word}" for name, word in words.items() if each[name]]
     return ", ".join(parts) or "nothing new was sent"
 
 
 def _fix(each: dict[str, Any]) -> str:
-    if not each["left"]:
+    if not each["left"] and not each["left_annotations"]:
         return ""  # it cannot be used, and the reason says what to do
     return f"Check it: agenttrace export check {each['name']}. The next run sends what is left."

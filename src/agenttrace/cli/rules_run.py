@@ -6,13 +6,11 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from agenttrace.cli import opening
 from agenttrace.cli.child_process import ChildProcess, until_store_changes, when_input_ends
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from agenttrace.rules.actions.chain import ChainStarter
     from agenttrace.rules.actions.contract import Action
     from agenttrace.rules.crossings import CrossingSource
-    from agenttrace.rules.engine import RuleEngine
+    from agenttrace.rules.engine import EventSource, RuleEngine
     from agenttrace.rules.runner import ActionRunner
     from agenttrace.store.sqlite.store import SqliteStore
 
@@ -170,7 +168,7 @@ async def _serve(
     from agenttrace.rules.service import serve
 
     engine, runner = make_engine(settings, store, chains)
-    upkeep = _Upkeep(settings, files, store, engine, chains)
+    upkeep = _Upkeep(settings, files, store, engine, runner, chains)
     done = asyncio.Event()
     watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
     try:
@@ -186,41 +184,41 @@ async def _serve(
 def make_engine(settings: Settings, store: SqliteStore, chains: ChainStarter) -> tuple[RuleEngine, ActionRunner]:
     """Engine and runner of this data directory."""
     from agenttrace.calendar import day_finder
-    from agenttrace.masking import Mask
     from agenttrace.rules.actions.command import is_caused
     from agenttrace.rules.engine import RuleEngine
     from agenttrace.rules.runner import ActionRunner
-    from agenttrace.rules.secrets import SecretSource
 
     cashier = _cashier(settings)
-
-    def current() -> Settings:
-        """With the budgets of now, which may have been read again."""
-        return msgspec.structs.replace(settings, budgets=engine.tables.budgets)
-
     engine = RuleEngine(
         store,
         all_rules(settings),
         home=settings.home,
         cashier=cashier,
         day_of=day_finder(settings.usage.timezone),
-        sources=[SecretSource(store, Mask(settings.export.mask).text), _crossings(current, store, cashier)],
+        sources=_sources(settings, store, cashier),
         is_caused=partial(is_caused, settings.home),
     )
     actions = make_actions(settings, store, chains)
     return engine, ActionRunner(store, engine, home=settings.home, cashier=cashier, actions=actions)
 
 
-def _crossings(current: Callable[[], Settings], store: SqliteStore, cashier: Cashier) -> CrossingSource:
-    """What budgets and limits have crossed."""
+def _sources(settings: Settings, store: SqliteStore, cashier: Cashier) -> list[EventSource]:
+    """What finds events in what is stored: secrets, and what budgets and limits have crossed."""
+    from agenttrace.masking import Mask
+    from agenttrace.rules.secrets import SecretSource
+
+    return [SecretSource(store, Mask(settings.export.mask).text), _crossings(settings, store, cashier)]
+
+
+def _crossings(settings: Settings, store: SqliteStore, cashier: Cashier) -> CrossingSource:
     from agenttrace.rules.budgets import crossings_since
     from agenttrace.rules.crossings import CrossingSource
     from agenttrace.rules.limits import limit_crossings, limit_states
 
     return CrossingSource(
         store,
-        lambda since, now: crossings_since(store, current(), since, now, cashier),
-        lambda now: limit_crossings(limit_states(store, current(), now, cashier)),
+        lambda since, now: crossings_since(store, settings, since, now, cashier),
+        lambda now: limit_crossings(limit_states(store, settings, now, cashier)),
     )
 
 
@@ -228,13 +226,19 @@ class _Upkeep:
     """What is done before a look: read settings that changed, and write the state that the guard reads."""
 
     def __init__(
-        self, settings: Settings, files: _Files, store: SqliteStore, engine: RuleEngine, chains: ChainJobs
+        self,
+        settings: Settings,
+        files: _Files,
+        store: SqliteStore,
+        engine: RuleEngine,
+        runner: ActionRunner,
+        chains: ChainJobs,
     ) -> None:
         #: The settings that the rules are from.
         self.settings = settings
         self._files = files
         self._new: Settings | None = None
-        self._store, self._engine, self._chains = store, engine, chains
+        self._store, self._engine, self._runner, self._chains = store, engine, runner, chains
         self._cashier = _cashier(settings)
         self._commits, self._refreshed = -1, 0.0
 
@@ -245,11 +249,21 @@ class _Upkeep:
             logger.warning("the rules stay as they were: %s", error)
         if self._new is not None:
             # If the store is locked now, the next look tries it again.
-            self._engine.keep(all_rules(self._new))
-            self._chains.use(self._new)
+            self._use(self._new)
             self.settings, self._new = self._new, None
-            self._cashier, self._commits = _cashier(self.settings), -1
         self._refresh_guard()
+
+    def _use(self, settings: Settings) -> None:
+        """Rules, budgets, masks, prices and the time zone of these settings."""
+        from agenttrace.calendar import day_finder
+
+        cashier = _cashier(settings)
+        sources = _sources(settings, self._store, cashier)
+        self._engine.use(cashier=cashier, day_of=day_finder(settings.usage.timezone), sources=sources)
+        self._engine.keep(all_rules(settings))
+        self._runner.use(cashier=cashier, actions=make_actions(settings, self._store, self._chains))
+        self._chains.use(settings)
+        self._cashier, self._commits = cashier, -1
 
     def _refresh_guard(self) -> None:
         commits, now = self._store.commits(), time.monotonic()
@@ -268,10 +282,13 @@ def _cashier(settings: Settings) -> Cashier:
 
 
 class _Files:
-    """The files that rules are written in."""
+    """The files that rules are written in, and that of ``agenttrace prices update``."""
 
     def __init__(self, settings: Settings) -> None:
-        self._paths = [path for path in (settings.file, console_file(settings.home)) if path is not None]
+        from agenttrace.prices.table import FILE_NAME
+
+        files = (settings.file, console_file(settings.home), settings.home / FILE_NAME)
+        self._paths = [path for path in files if path is not None]
         self._known = self._stamps()
         self._checked = time.monotonic()
 

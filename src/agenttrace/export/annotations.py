@@ -86,6 +86,8 @@ class AnnotationSender:
         self._hide_keys = keys_hidden(settings)
         self._failures = 0
         self._wait_until = 0.0
+        #: Why the last one could not be sent.
+        self.problem: str | None = None
         #: The revision up to which nothing more can be sent, but for these sessions; -1: nothing is known yet.
         self._settled = -1
         self._sessions: set[int] = set()
@@ -128,11 +130,12 @@ class AnnotationSender:
             raise
         except Exception as error:  # a defect of a destination must not end the courier
             delivery = Delivery(verdict="refused", reason=f"{type(error).__name__}: {error}")
+        reason = self._assembly.mask(self._hide_keys(delivery.reason)) or None
         if delivery.verdict in ("retry", "blocked", "unknown"):
+            self.problem = reason
             self._back_off(delivery)
             return False
-        self._failures = 0
-        reason = self._assembly.mask(self._hide_keys(delivery.reason)) or None
+        self._failures, self.problem = 0, None
         await self._mark(due, "acknowledged" if delivery.verdict == "accepted" else "refused", reason)
         return True
 

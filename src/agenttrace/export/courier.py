@@ -112,6 +112,12 @@ class Courier:
             await self._send(ready)
         return handled + len(chosen)
 
+    def annotations_left(self) -> tuple[int, str | None]:
+        """How many annotations could be sent, and why they are not; none where it does not take any."""
+        if self._annotations is None:
+            return 0, None
+        return self._exports.annotations.left(self._number), self._annotations.problem
+
     async def is_unsettled(self) -> bool:
         """Whether there are sent spans whose outcome will be known soon."""
         if self.waits or self._read_failures or await in_thread(self._is_paused):

@@ -173,6 +173,11 @@ class Exporter:
                 left[row.name] = f"{queued + sent} spans wait ({why})"
             elif sent:
                 left[row.name] = f"{sent} spans were sent and are not confirmed yet"
+            else:
+                annotations, problem = each.courier.annotations_left()
+                if annotations:
+                    why = "paused" if row.paused else problem or "not sent"
+                    left[row.name] = f"{annotations} notes, scores or labels wait ({why})"
         return left
 
     async def _close(self, served: Sequence[_Served]) -> None:

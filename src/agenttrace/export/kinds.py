@@ -50,6 +50,11 @@ def destination_of(settings: DestinationSettings) -> Destination:
         raise UnusableDestinationError(f"Parquet files need pyarrow. {fix}") from error
 
 
+def takes_annotations(kind: str) -> bool:
+    """Whether notes, scores and labels are sent to destinations of this type."""
+    return hasattr(_KINDS.get(kind), "send_annotation")
+
+
 # -- plug-ins -------------------------------------------------------------------------------------------------
 
 

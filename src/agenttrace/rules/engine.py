@@ -131,6 +131,10 @@ class RuleEngine:
 
     # -- rules ------------------------------------------------------------------------------------------------
 
+    def use(self, *, cashier: Cashier, day_of: Callable[[int], str], sources: Sequence[EventSource]) -> None:
+        """Use these prices, days and sources from now on: the settings have changed."""
+        self._cashier, self._day_of, self._sources = cashier, day_of, sources
+
     def keep(self, tables: RuleTables) -> None:
         """Use these rules from now on."""
         self.tables = tables

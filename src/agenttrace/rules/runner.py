@@ -64,6 +64,10 @@ class ActionRunner:
         #: Those of the running firings that have chains.
         self._slow: set[int] = set()
 
+    def use(self, *, cashier: Cashier, actions: Mapping[ActionType, Action]) -> None:
+        """Use these prices, and carry out what starts from now on with these; what runs is finished as it began."""
+        self._cashier, self._actions = cashier, actions
+
     async def step(self) -> None:
         """Start what is due; returns at once."""
         self._running = {number: task for number, task in self._running.items() if not task.done()}

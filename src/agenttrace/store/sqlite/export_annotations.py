@@ -117,11 +117,15 @@ class ExportedAnnotations:
         with transaction(self._connection):
             self._connection.execute(_AGAIN, {"destination": destination, "revision": next_revision(self._connection)})
 
-    def counts(self) -> dict[int, dict[str, int]]:
-        """How many are in which state, by destination."""
+    def left(self, destination: int) -> int:
+        """How many can be sent now, and are not acknowledged as they are."""
+        return len(self.due(destination, -1))
+
+    def counts(self, since: float = 0.0) -> dict[int, dict[str, int]]:
+        """How many are in which state, since a moment, by destination."""
         found: dict[int, dict[str, int]] = {}
-        query = "SELECT destination_id, state, count(*) FROM export_annotations GROUP BY 1, 2"
-        for destination, state, count in self._connection.execute(query):
+        query = "SELECT destination_id, state, count(*) FROM export_annotations WHERE at >= ? GROUP BY 1, 2"
+        for destination, state, count in self._connection.execute(query, (since,)):
             found.setdefault(destination, {})[state] = count
         return found
 
