@@ -19,7 +19,7 @@ from agenttrace.views.overview_days import DayBook
 from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
-    from agenttrace.store.questions import SessionState
+    from agenttrace.store.session_state import SessionState
     from agenttrace.store.store import Store
 
 EPILOG = """
