@@ -86,7 +86,7 @@ function Change({ change, before, period, brief = false }: ChangeProps) {
   const names = t.periods[period.period];
   if (said === null && brief) return null;
   // Costs in several currencies are not compared, but they were there.
-  if (said === null) return <dd className={styles.note}>{period.before.tokens > 0 && before ? names.then(before) : names.noChange}</dd>;
+  if (said === null) return <dd className={styles.note}>{period.before.tokens > 0 && before ? names.earlier(before) : names.noChange}</dd>;
   const until = f.clock(period.before.until);
   return (
     <dd className={styles.note} title={names.compared(before ?? "–", until)}>
