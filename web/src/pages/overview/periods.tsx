@@ -45,8 +45,8 @@ function Period({ period }: { period: PeriodUsage }) {
       <dl className={styles.figures}>
         <div className={styles.main}>
           <dt>{t.cost}</dt>
-          <dd title={originals ? t.originals(originals) : undefined} className={priced ? undefined : "soft"}>
-            <Cost bill={period.bill} />
+          <dd className={priced ? undefined : "soft"}>
+            <Cost bill={period.bill} hint={originals ? t.originals(originals) : undefined} />
           </dd>
           <Change change={period.cost_change} before={sayAmounts(period.before.bill.costs, f)} period={period} />
         </div>
