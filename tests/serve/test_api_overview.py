@@ -9,10 +9,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttrace.config.rules import parse_budget
 from agenttrace.serve.api.answers import Cached
 from agenttrace.serve.api.live.overview import DAYS, last_days
 from agenttrace.store import open_store
@@ -23,6 +25,9 @@ from .trace_rig import Logs
 from .views_rig import Client, ask, found_logs
 
 COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "requests")
+
+#: Tokens of budgets: one that is not reached, one nearly, and one that is.
+LIMITS = {"far": 100_000, "near": 110, "over": 50}
 
 
 @pytest.fixture
@@ -118,6 +123,28 @@ def test_what_runs_now(logs: Logs) -> None:
         assert found["working"][0]["title"] == "do newer"
 
     ask(logs.settings, body)
+
+
+def test_what_needs_the_user(logs: Logs) -> None:
+    """A recorder that does not run, lines that were not understood and budgets that are crossed, the worst first."""
+    use(logs, "now", 0, 100)
+    with (logs.directory / "now.jsonl").open("ab") as stream:
+        stream.write(b"no JSON at all\n")
+    logs.record(index=False)
+    budgets = {name: parse_budget(name, {"period": "month", "tokens": tokens}) for name, tokens in LIMITS.items()}
+    settings = msgspec.structs.replace(logs.settings, budgets=budgets)
+
+    async def body(client: Client) -> None:
+        found = await client.json("/overview")
+        named = [(each["kind"], each["name"], each["level"]) for each in found["attention"]]
+        assert named == [
+            ("recorder_stopped", None, "failed"),
+            ("budget", "over", "failed"),
+            ("lines_quarantined", None, "waiting"),
+            ("budget", "near", "waiting"),
+        ]
+
+    ask(settings, body)
 
 
 # -- recording ----------------------------------------------------------------------------------------------------

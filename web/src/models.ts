@@ -8,7 +8,7 @@ const BUILD = /(?:[-@](?:20\d{6}|20\d\d-\d\d-\d\d|\d\d-20\d\d|latest|preview|exp
 const CONTEXT = /\[(\d+)(k|m)\]$/i;
 
 /** Words that are not written with a capital letter first, or not only there. */
-const WORDS: Record<string, string> = { mini: "mini", nano: "nano", flashx: "FlashX", vl: "VL", ai: "AI", oss: "OSS" };
+const WORDS: Record<string, string> = { mini: "mini", nano: "nano", flashx: "FlashX", vl: "VL", ai: "AI", oss: "OSS", for: "for" };
 
 interface Parts {
   /** The name of the line of models, such as `claude-sonnet` or `gpt`. */

@@ -14,6 +14,7 @@ from agenttrace.store.questions import SessionFilter
 from agenttrace.store.session_state import recent_since
 from agenttrace.views import figures
 from agenttrace.views.attention import Attention, attention_of, said
+from agenttrace.views.exports import exports_fields
 from agenttrace.views.overview import overview_fields
 from agenttrace.views.overview_days import DayBook
 from agenttrace.views.plain import one_line
@@ -42,7 +43,8 @@ def overview(as_json: AsJson = False) -> None:
     cashier = Cashier.load(settings)
     with opening.opened_store(settings) as store:
         found = overview_fields(store, DayBook(cashier))
-        attention = attention_of(store, settings, cashier)
+        destinations = exports_fields(store.exports.ledgers(), settings)["destinations"]
+        attention = attention_of(store, settings, cashier, destinations)
         sessions = _current(store)
     if as_json:
         output.print_json({**found, "sessions": sessions, "attention": msgspec.to_builtins(attention)})

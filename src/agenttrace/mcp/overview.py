@@ -91,7 +91,7 @@ TOOL = Tool(
     description=(
         "What agents cost today, this week and this month, each compared with the same part of the period before and "
         "with a forecast for its end; the projects with the highest cost in the last 30 days; and what needs the user: "
-        "recording, exports or rules that fail, budgets and limits that are nearly used."
+        "recording or rules that fail, budgets and limits that are nearly used."
     ),
     arguments=OverviewArguments,
     answer=Overview,

@@ -16,7 +16,6 @@ from agenttrace.record.health import problem
 from agenttrace.record.lock import owner
 from agenttrace.rules.decision import in_force
 from agenttrace.views import figures
-from agenttrace.views.exports import exports_fields
 from agenttrace.views.limits import limits_fields
 
 if TYPE_CHECKING:
@@ -135,14 +134,19 @@ def of_limits(limits: Mapping[str, Any]) -> Iterator[Attention]:
             )
 
 
-def attention_of(store: SqliteStore, settings: Settings, cashier: Cashier) -> list[Attention]:
-    """All of it as far as this machine's store and files tell; applications are asked by the server."""
+def attention_of(
+    store: SqliteStore, settings: Settings, cashier: Cashier, destinations: Iterable[Mapping[str, Any]] = ()
+) -> list[Attention]:
+    """All of it as far as this machine's store and files tell; applications are asked by the server.
+
+    Destinations are those of ``views/exports.py``, where the caller may see them: agents may not.
+    """
     process, trouble = owner(settings.home), problem(settings.home)
     reason = None if trouble is None else trouble.reason
     return in_order(
         [
             *of_recorder(process is not None, reason, store.quarantine.waiting()),
-            *of_exports(exports_fields(store.exports.ledgers(), settings)["destinations"]),
+            *of_exports(destinations),
             *of_rules(store.rules.states(), active_rules(store, settings)),
             *of_limits(limits_fields(store, settings, cashier)),
         ]

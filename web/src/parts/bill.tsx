@@ -21,11 +21,11 @@ export function allTokens(bill: Bill): number {
   return bill.input_tokens + bill.output_tokens + bill.cache_read_tokens + bill.cache_write_tokens;
 }
 
-/** The cost in a few characters; details are in the tooltip. */
-export function Cost({ bill }: { bill: Bill }) {
+/** The cost in a few characters; details are in the tooltip, after a hint of the page. */
+export function Cost({ bill, hint }: { bill: Bill; hint?: string }) {
   const t = useText(text);
   const f = useFormat();
-  const notes = remarks(bill, t, f);
+  const notes = [...(hint ? [hint] : []), ...remarks(bill, t, f)];
   return (
     <span className={styles.cost} data-unsure={bill.unpriced_tokens > 0 || bill.estimated_requests > 0 || undefined} title={notes.join("\n") || undefined}>
       {f.cost(bill)}

@@ -9,7 +9,7 @@ import { text } from "./text";
 export function Internals({ state }: { state: RecordingState }) {
   if (state.lines.lines === 0) return null;
   return (
-    <Section>
+    <Section className={styles.internals}>
       <div className={styles.parts}>
         <Outcomes lines={state.lines} />
         <Tiers tiers={state.dedup} fresh={state.new_events} />

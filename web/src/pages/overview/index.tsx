@@ -56,9 +56,11 @@ function Figures({ overview }: { overview: Overview }) {
       <Periods figures={overview.figures} />
       <div className={styles.pair}>
         <Needs attention={overview.attention} waiting={now.waiting} failed={now.failed} />
-        <Working rows={now.working} />
+        <div className={styles.stack}>
+          <Working rows={now.working} />
+          <LimitsCard quiet />
+        </div>
       </div>
-      <LimitsCard quiet />
       <div className={styles.pair}>
         <Spending overview={overview} />
         <div className={styles.stack}>

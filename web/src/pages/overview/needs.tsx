@@ -13,7 +13,8 @@ import { inPlace } from "./now";
 import styles from "./needs.module.css";
 import { text } from "./text";
 
-const SHOWN = 6;
+/** Of each group, so that several groups fit on a screen. */
+const SHOWN = 4;
 /** The server returns at most this many per state. */
 const TOLD = 50;
 

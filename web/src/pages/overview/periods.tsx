@@ -45,8 +45,8 @@ function Period({ period }: { period: PeriodUsage }) {
       <dl className={styles.figures}>
         <div className={styles.main}>
           <dt>{t.cost}</dt>
-          <dd title={originals ? t.originals(originals) : undefined} className={priced ? undefined : "soft"}>
-            <Cost bill={period.bill} />
+          <dd className={priced ? undefined : "soft"}>
+            <Cost bill={period.bill} hint={originals ? t.originals(originals) : undefined} />
           </dd>
           <Change change={period.cost_change} before={sayAmounts(period.before.bill.costs, f)} period={period} />
         </div>
@@ -83,11 +83,14 @@ function Change({ change, before, period, brief = false }: ChangeProps) {
   const t = useText(text);
   const f = useFormat();
   const said = sayChange(change);
-  if (said === null) return brief ? null : <dd className={styles.note}>{t.periods[period.period].noChange}</dd>;
+  const names = t.periods[period.period];
+  if (said === null && brief) return null;
+  // Costs in several currencies are not compared, but they were there.
+  if (said === null) return <dd className={styles.note}>{period.before.tokens > 0 && before ? names.earlier(before) : names.noChange}</dd>;
   const until = f.clock(period.before.until);
   return (
-    <dd className={styles.note} title={t.periods[period.period].compared(before ?? "–", until)}>
-      <strong>{said}</strong> <span className={brief ? "unseen" : undefined}>{t.periods[period.period].against}</span>
+    <dd className={styles.note} title={names.compared(before ?? "–", until)}>
+      <strong>{said}</strong> <span className={brief ? "unseen" : undefined}>{names.against}</span>
     </dd>
   );
 }

@@ -29,6 +29,7 @@ export const text = words({
       day: {
         title: "Today",
         noChange: "nothing yesterday by now",
+        earlier: (amount: string) => `${amount} yesterday by now`,
         against: "vs. yesterday by now",
         compared: (before: string, until: string) => `${before} yesterday, until ${until}`,
         whole: (amount: string) => `yesterday in all ${amount}`,
@@ -36,6 +37,7 @@ export const text = words({
       week: {
         title: "This week",
         noChange: "nothing last week by now",
+        earlier: (amount: string) => `${amount} last week by now`,
         against: "vs. last week by now",
         compared: (before: string, until: string) => `${before} last week, until ${until}`,
         whole: (amount: string) => `last week in all ${amount}`,
@@ -43,6 +45,7 @@ export const text = words({
       month: {
         title: "This month",
         noChange: "nothing last month by now",
+        earlier: (amount: string) => `${amount} last month by now`,
         against: "vs. last month by now",
         compared: (before: string, until: string) => `${before} last month, until ${until}`,
         whole: (amount: string) => `last month in all ${amount}`,
@@ -141,6 +144,7 @@ export const text = words({
       day: {
         title: "今天",
         noChange: "昨天同时段为零",
+        earlier: (amount) => `昨天同时段 ${amount}`,
         against: "较昨天同时段",
         compared: (before, until) => `昨天截至 ${until}：${before}`,
         whole: (amount) => `昨天全天 ${amount}`,
@@ -148,6 +152,7 @@ export const text = words({
       week: {
         title: "本周",
         noChange: "上周同期为零",
+        earlier: (amount) => `上周同期 ${amount}`,
         against: "较上周同期",
         compared: (before, until) => `上周截至 ${until}：${before}`,
         whole: (amount) => `上周共 ${amount}`,
@@ -155,6 +160,7 @@ export const text = words({
       month: {
         title: "本月",
         noChange: "上月同期为零",
+        earlier: (amount) => `上月同期 ${amount}`,
         against: "较上月同期",
         compared: (before, until) => `上月截至 ${until}：${before}`,
         whole: (amount) => `上月共 ${amount}`,

@@ -29,6 +29,8 @@ interface StackedChartProps {
   measure: Measure;
   /** The parts are models, which have names and colours of their own. */
   models?: boolean;
+  /** Each group is one model: its name is on the axis, so there is no legend. */
+  single?: boolean;
   /** Bars are horizontal for names, from top to bottom; time runs from left to right. */
   lying?: boolean;
   height?: number;
@@ -36,7 +38,7 @@ interface StackedChartProps {
   actions?: ReactNode;
 }
 
-export function StackedChart({ label, groups, measure, models = false, lying = false, height, onPick, actions }: StackedChartProps) {
+export function StackedChart({ label, groups, measure, models = false, single = false, lying = false, height, onPick, actions }: StackedChartProps) {
   const t = useText(text);
   const f = useFormat();
   const stacks = useMemo(
@@ -44,13 +46,14 @@ export function StackedChart({ label, groups, measure, models = false, lying = f
       stacksOf(
         groups.map((group) => group.parts),
         measure,
+        single ? groups.length : undefined,
       ),
-    [groups, measure],
+    [groups, measure, single],
   );
   const names = useMemo(() => seriesNames(stacks, models, t), [stacks, models, t]);
   const option = useCallback(
-    (colours: Colours) => optionOf({ groups, stacks, names, measure, models, lying, total: t.total }, colours, f),
-    [groups, stacks, names, measure, models, lying, t, f],
+    (colours: Colours) => optionOf({ groups, stacks, names, measure, models, single, lying, total: t.total }, colours, f),
+    [groups, stacks, names, measure, models, single, lying, t, f],
   );
   const table = useMemo(
     () => ({
@@ -81,6 +84,7 @@ interface Drawn {
   names: readonly string[];
   measure: Measure;
   models: boolean;
+  single: boolean;
   lying: boolean;
   total: string;
 }
@@ -100,7 +104,8 @@ export function colourOf(colours: Colours, { names }: Pick<Stacks, "names">, mod
 }
 
 function optionOf(drawn: Drawn, colours: Colours, f: Format): EChartsCoreOption {
-  const { groups, stacks, names, measure, models, lying } = drawn;
+  const { groups, stacks, names, measure, models, single, lying } = drawn;
+  const legend = names.length > 1 && !single;
   const categories = {
     type: "category",
     data: groups.map((group) => group.label),
@@ -118,8 +123,8 @@ function optionOf(drawn: Drawn, colours: Colours, f: Format): EChartsCoreOption 
   return {
     xAxis: lying ? values : categories,
     yAxis: lying ? categories : values,
-    ...(names.length > 1 ? {} : { grid: { top: 8 } }),
-    legend: { left: 0, data: names.map((name) => ({ name })), show: names.length > 1 },
+    ...(legend ? {} : { grid: { top: 8 } }),
+    legend: { left: 0, data: names.map((name) => ({ name })), show: legend },
     tooltip: { formatter: (hovered: unknown) => hintOf(drawn, hovered, f), confine: true },
     series: stacks.amounts.map((data, at) => ({
       type: "bar",

@@ -35,6 +35,8 @@ export function UsageChart({ answer, question, measure }: UsageChartProps) {
     if (by === "day") return withGaps(answer.rows);
     return isTime ? answer.rows : ranked(answer.rows, measure).slice(0, MOST_NAMES);
   }, [answer, by, isTime, measure]);
+  // Models have their own colours also where they are the groups.
+  const single = by === "model" && question.split === null;
   const said = measure === "tokens" ? t.tokens : t.cost;
   const groups = useMemo(() => rows.map((row) => groupOf(row, question, said, t, f)), [rows, question, said, t, f]);
   const pick = (index: number) => {
@@ -48,7 +50,8 @@ export function UsageChart({ answer, question, measure }: UsageChartProps) {
         label={t.chart(said, t.bys[by])}
         groups={groups}
         measure={measure}
-        models={question.split === "model"}
+        models={question.split === "model" || single}
+        single={single}
         lying={!isTime}
         height={isTime ? 240 : 56 + rows.length * 26}
         onPick={pick}
@@ -64,7 +67,7 @@ export function UsageChart({ answer, question, measure }: UsageChartProps) {
 function groupOf(row: UsageGroup, question: Question, said: string, t: (typeof text)["en"], f: Format): ChartGroup {
   const called = question.by === "model" && row.group !== null ? modelName(row.group) : row.group;
   const name = visible(row.title ?? called ?? (question.by === "project" ? t.noProject : t.none));
-  const parts = question.split ? row.parts : [{ name: said, bill: row.bill }];
+  const parts = question.split ? row.parts : [{ name: question.by === "model" ? (row.group ?? "") : said, bill: row.bill }];
   if (question.by === "day") return { label: name.slice(5), title: f.day(row.group), parts };
   // The end of a path distinguishes projects.
   const label = question.by === "project" ? (name.split(/[\\/]/).findLast(Boolean) ?? name) : name;
