@@ -230,6 +230,21 @@ def test_a_reader_is_not_moved(own: running, own_visit: Visit) -> None:
     expect(page.get_by_text("far below")).to_be_visible()
 
 
+def test_nothing_is_below_what_is_in_view(own: running, own_visit: Visit) -> None:
+    """A session that waited goes on while all of it is in view: what comes is seen, and no button leads to it."""
+    log = Log(own, "short").recorded()
+    end = {"v": 1, "session": "short", "type": "turn.end", "id": "t1", "turn": 1, "ts": time.time()}
+    with log.path.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(end) + "\n")
+    page = own_visit.open(f"/sessions/{log.key}")
+    expect(page.get_by_role("main").get_by_text("waiting for you")).to_be_visible()
+    log.write("a short one")
+    expect(page.get_by_text("a short one")).to_be_visible()
+    log.write("another")
+    expect(page.get_by_text("another")).to_be_visible()
+    expect(page.get_by_role("button", name="New below")).to_have_count(0)
+
+
 def test_how_soon(own: running, own_visit: Visit, record_property: Callable[[str, object], None]) -> None:
     """Twenty lines, one at a time, are each seen; how many milliseconds each took is recorded, not judged."""
     log = Log(own, "clock").recorded()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,8 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttrace.config import RecordSettings, Settings, ensure_home
+from agenttrace.model import Event
+from agenttrace.record.formats.claude_code import ClaudeCode
+from agenttrace.record.formats.codex import Codex
+from agenttrace.record.formats.contract import Agent
+from agenttrace.record.formats.gemini_cli import GeminiCli
+from agenttrace.record.formats.kimi_cli import KimiCli
 from agenttrace.record.formats.media import MOST_BYTES, Media, described, facts_of, media_in, picture_of
+from agenttrace.record.recorder import Recorder
+from agenttrace.record.texts.contents import span_contents
+from agenttrace.store import open_store
 
+FIXTURE = (
+    Path(__file__).resolve().parents[1]
+    / "data/kimi-code-migration-fixtures/packages/migration-legacy/test/fixtures/with-image"
+)
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 DATA = base64.b64encode(PNG).decode()
 INLINE = {"inlineData": {"mimeType": "image/png", "data": DATA}}
@@ -181,3 +196,35 @@ def test_depth_and_number_are_limited() -> None:
     assert len(found([f"{ADDRESS}{number}" for number in range(10_000)])) <= 100
     line = b'{"a":' * 900 + msgspec.json.encode(ADDRESS) + b"}" * 900
     assert media_in(line) == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "kind", "number"),
+    [
+        (Codex(), "response_item/message", 1),
+        (Codex(), "event_msg/user_message", 0),
+        (ClaudeCode(), "user", 1),
+        (ClaudeCode(), "api-request-blob", 0),
+        (GeminiCli(), "user", 1),
+        (GeminiCli(), "snapshot", 0),
+        (KimiCli(), "TurnBegin", 1),
+    ],
+)
+def test_lines_that_repeat_messages_have_none(agent: Agent, kind: str, number: int) -> None:
+    """A picture is in one line only, however many lines of an agent repeat it."""
+    event = Event(kind, None, None, None)
+    assert len(agent.media(event, msgspec.json.encode({"content": [SOURCE]}))) == number
+
+
+def test_recorded_pictures_are_among_the_texts(tmp_path: Path) -> None:
+    """A log of Kimi CLI with a picture and a video: both are said where they were."""
+    settings = Settings(home=tmp_path / "home", record=RecordSettings())
+    ensure_home(settings)
+    recorder = Recorder(settings, paths=[str(FIXTURE)], environ={})
+    recorder.run_once()
+    recorder.close()
+    with open_store(settings) as store:
+        (session,) = store.sessions()
+        contents = span_contents(store, session, store.spans(session))
+    said = [content.text for each in contents.values() for content in each if content.kind == "media"]
+    assert said == ["picture, PNG, 3 bytes, not shown: of a kind that is not known", "video, MP4, 3 bytes, not shown"]

@@ -32,6 +32,8 @@ interface ConversationProps {
 const HEIGHTS = [92, 66, 86];
 /** So near to the end counts as being there. */
 const NEAR = 48;
+/** How long after a jump its row is kept in view, in milliseconds. */
+const SETTLING = 2000;
 
 export function Conversation({ spans, rows, cache, current, jump, onCurrent, live, onTop }: ConversationProps) {
   const t = useText(text);
@@ -54,17 +56,28 @@ export function Conversation({ spans, rows, cache, current, jump, onCurrent, liv
   // Rows may turn out lower than thought: then everything is in view.
   const below = virtual.getTotalSize() - (virtual.scrollOffset ?? 0) - (virtual.scrollRect?.height ?? 0) > NEAR;
   const end = useEnd(scroller, virtual.getTotalSize(), rows.length, live, live && jump === 0);
+  const settling = useRef(0);
   useEffect(() => {
     if (current < 0 || jump === 0) return;
     virtual.scrollToIndex(current, { align: "auto" });
     focusRow(scroller.current, current);
+    settling.current = Date.now() + SETTLING;
     // Only a jump scrolls the page; new rows must not.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [jump]);
+  const height = virtual.getTotalSize();
+  useLayoutEffect(() => {
+    // Rows above turn out higher when their texts are there: the row that one went to stays in view.
+    if (current >= 0 && Date.now() < settling.current) virtual.scrollToIndex(current, { align: "auto" });
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [height]);
+  const settled = () => {
+    settling.current = 0;
+  };
   return (
     <TextsContext value={cache}>
       <div className={styles.frame}>
-        <div ref={scroller} className={styles.scroller} onScroll={end.onScroll}>
+        <div ref={scroller} className={styles.scroller} onScroll={end.onScroll} onWheel={settled} onPointerDown={settled}>
           <div role="list" aria-label={t.conversationLabel} className={styles.list} style={{ height: virtual.getTotalSize() }}>
             {seen.map((item) => (
               // Whichever part of a row takes the focus, keys go on from that row.

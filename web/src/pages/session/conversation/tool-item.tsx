@@ -6,7 +6,7 @@ import { useFormat } from "../../../format";
 import { Icon, IconButton, StateMark, Text, guessed, languageOf } from "../../../parts";
 import { useText } from "../../../text";
 import { useTexts } from "../data/use-texts";
-import { commandOf, fieldsOf, summaryOf } from "../model/call-arguments";
+import { fieldsOf, summaryOf } from "../model/call-arguments";
 import { editsOf } from "../model/edits";
 import { useSessionTools } from "../session-context";
 import { Duration } from "../span-words";
@@ -24,6 +24,8 @@ import { text as ownText } from "./text";
 /** Edits up to this many characters are expanded initially. */
 const SMALL_EDIT = 1500;
 const PREVIEW = 400;
+/** Tools whose result is the file. */
+const READS = /(?:^|_)(?:read|view|cat|open)/i;
 const PATHS = ["file_path", "path", "absolute_path", "filePath", "notebook_path"];
 
 export function ToolItem({ spans, row }: ItemProps) {
@@ -99,10 +101,10 @@ function Preview({ pieces }: { pieces: readonly TextPiece[] }) {
 }
 
 /** The language of a result: that of the file that was read, or what it looks like. */
-function resultLanguage(asked: TextPiece | undefined, result: string): string | null {
-  const fields = asked ? fieldsOf(asked.text) : null;
+function resultLanguage(tool: string, asked: TextPiece | undefined, result: string): string | null {
+  const fields = asked && READS.test(tool) ? fieldsOf(asked.text) : null;
   const path = PATHS.map((name) => fields?.[name]).find((value) => typeof value === "string");
-  return (fields && commandOf(fields) === null && typeof path === "string" ? languageOf(path) : null) ?? guessed(result);
+  return (typeof path === "string" ? languageOf(path) : null) ?? guessed(result);
 }
 
 function Inside({ span, tool, pieces, edits }: { span: string; tool: string; pieces: readonly TextPiece[]; edits: boolean }) {
@@ -116,7 +118,7 @@ function Inside({ span, tool, pieces, edits }: { span: string; tool: string; pie
             return edits ? <Edits key={piece.index} span={span} tool={tool} piece={piece} /> : <Call key={piece.index} span={span} piece={piece} />;
           case "result":
             return (
-              <LongPiece key={piece.index} span={span} piece={piece} label={t.result} as="code" language={resultLanguage(asked, piece.text)} />
+              <LongPiece key={piece.index} span={span} piece={piece} label={t.result} as="code" language={resultLanguage(tool, asked, piece.text)} />
             );
           default:
             return <Pieces key={piece.index} span={span} pieces={[piece]} />;

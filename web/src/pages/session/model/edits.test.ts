@@ -65,3 +65,10 @@ describe("charactersOf", () => {
     }
   });
 });
+
+describe("names of other agents", () => {
+  it("are understood: Pi, OpenCode", () => {
+    expect(editsOf("edit", '{"path": "/a", "edits": [{"oldText": "x", "newText": "y"}]}')).toEqual([{ path: "/a", before: "x", after: "y" }]);
+    expect(editsOf("edit", '{"filePath": "/a", "oldString": "x", "newString": "y"}')).toEqual([{ path: "/a", before: "x", after: "y" }]);
+  });
+});

@@ -8,9 +8,9 @@ export interface Edit {
   after: string;
 }
 
-const PATHS = ["file_path", "path", "notebook_path", "absolute_path", "filename"];
-const OLD = ["old_string", "old_str", "old", "old_text"];
-const NEW = ["new_string", "new_str", "new", "new_text", "new_source"];
+const PATHS = ["file_path", "path", "filePath", "notebook_path", "absolute_path", "filename"];
+const OLD = ["old_string", "old_str", "old", "old_text", "oldText", "oldString"];
+const NEW = ["new_string", "new_str", "new", "new_text", "newText", "newString", "new_source"];
 /** Tools that write a whole file: a `content` elsewhere may be anything. */
 const WRITES = /^(?:write|create|save)(?:_?(?:file|to_file))?$/i;
 const PATCH = /^\*\*\* Begin Patch/m;

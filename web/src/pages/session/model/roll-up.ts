@@ -30,7 +30,9 @@ export class RollUp {
     const { order } = this.table;
     let at = Math.min(from, this.length);
     // Whether a turn's failure counts depends on the model calls in it.
-    for (const up of order.ancestors(order.rows[at] ?? -1)) at = Math.min(at, order.position[up] ?? at);
+    for (const up of order.ancestors(order.rows[at] ?? -1)) {
+      if (this.table.statusOf(up) === "error") at = Math.min(at, order.position[up] ?? at);
+    }
     this.reserve();
     for (; at < order.length; at += 1) this.add(at, order.rows[at] ?? 0);
     this.length = order.length;
