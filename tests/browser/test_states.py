@@ -16,6 +16,7 @@ QUESTIONS = {
     "/": "overview",
     "/sessions": "sessions",
     "/usage": "usage",
+    "/insights?tab=tools": "insights/tools",
     "/runs": "jobs",
     "/guards": "guards",
     "/cache": "cache",

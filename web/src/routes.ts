@@ -7,6 +7,7 @@ export type PageName =
   | "sessions"
   | "session"
   | "usage"
+  | "insights"
   | "rules"
   | "runs"
   | "chat"
@@ -33,6 +34,7 @@ export const ROUTES: PageRoute[] = [
   { name: "sessions", path: "/sessions", key: "s", page: lazy(() => import("./pages/sessions")) },
   { name: "session", path: "/sessions/", pattern: "/sessions/:key", page: lazy(() => import("./pages/session")) },
   { name: "usage", path: "/usage", key: "u", page: lazy(() => import("./pages/usage")) },
+  { name: "insights", path: "/insights", key: "i", page: lazy(() => import("./pages/insights")) },
   { name: "rules", path: "/rules", key: "l", page: lazy(() => import("./pages/rules")) },
   {
     name: "runs",
@@ -57,7 +59,7 @@ export function pathOf(name: PageName): string {
 
 /** Groups of the navigation. */
 export const NAVIGATION: PageName[][] = [
-  ["overview", "sessions", "usage", "rules"],
+  ["overview", "sessions", "usage", "insights", "rules"],
   ["runs", "chat", "guards", "cache"],
   ["files", "exports", "settings"],
 ];
