@@ -52,6 +52,7 @@ PAGES = {
     "/": "Overview",
     "/sessions": "Sessions",
     "/usage": "Usage",
+    "/insights": "Insights",
     "/rules": "Rules",
     "/runs": "Runs",
     "/chat": "Chat",

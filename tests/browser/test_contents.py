@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 import forked
 from cli.conftest import CLAUDE, CLAUDE_FORK, KIMI_CLI, Program
 
-from .conftest import FAILING, Visit, key_of, running
+from .conftest import DARK, FAILING, Visit, key_of, running
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +181,33 @@ def test_usage(visit: Visit, told: Program, by: str) -> None:
     expect(page.get_by_role("figure").locator("canvas").first).to_be_visible()
     page.get_by_role("figure").get_by_text("Table", exact=True).click()
     expect(page.get_by_role("figure").get_by_role("table")).to_be_visible()
+
+
+def test_insights(visit: Visit, told: Program) -> None:
+    """The tables are those of ``agenttrace insights``; a row leads to its failures, and these to their spans."""
+    page = visit.open("/insights?tab=tools&since=all")
+    tools = told.json("insights", "tools", "--since", "all")["items"]
+    table = page.get_by_role("table", name="Tools")
+    expect(table.locator("tbody tr")).to_have_count(len(tools))
+    table.get_by_role("button", name="Failure rate").click()
+    expect(table.locator("tbody tr").first).to_contain_text("100%")
+    table.get_by_role("link", name="deploy", exact=True).click()
+    drawer = page.get_by_role("dialog", name="deploy")
+    expect(drawer.get_by_text(DARK)).to_be_visible()
+    page.go_back()
+    expect(drawer).to_be_hidden()
+    page.go_forward()
+    drawer.get_by_role("link", name=DARK).first.click()
+    expect(page.get_by_role("complementary", name="Span details")).to_contain_text(DARK)
+    page.goto("/insights?since=all")
+    findings = told.json("insights", "--since", "all", "--kind", "expensive_turn")["items"]
+    section = page.get_by_role("region", name="The most expensive turns")
+    expect(section.locator("ol > li")).to_have_count(min(5, len(findings)))
+    section.locator("ol > li").first.get_by_role("link").first.click()
+    expect(page.get_by_role("complementary", name="Span details")).to_be_visible()
+    page.goto("/insights?tab=models&since=all")
+    models = told.json("insights", "models", "--since", "all")["items"]
+    expect(page.get_by_role("table", name="Models").locator("tbody tr")).to_have_count(len(models))
 
 
 def test_files(visit: Visit, told: Program) -> None:

@@ -113,6 +113,7 @@ def test_tab_reaches_everything_and_is_always_seen(visit: Visit) -> None:
         "/",
         "/sessions",
         "/usage?since=all",
+        "/insights?tab=tools&since=all",
         f"/sessions/{key_of('agenttrace', FAILING)}",
         "/files",
         "/settings",

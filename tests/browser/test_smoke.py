@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from .conftest import PAGES, Visit
 
-KEYS = "osulrcbkfe,"
+KEYS = "osuilrcbkfe,"
 
 
 @pytest.mark.parametrize(("path", "title"), PAGES.items())

@@ -18,6 +18,7 @@ QUESTIONS = {
     "/": "overview",
     "/sessions": "sessions",
     "/usage": "usage",
+    "/insights?tab=tools": "insights/tools",
     "/runs": "jobs",
     "/guards": "guards",
     "/cache": "cache",

@@ -8,6 +8,7 @@ export type PageName =
   | "session"
   | "compare"
   | "usage"
+  | "insights"
   | "rules"
   | "runs"
   | "chat"
@@ -35,6 +36,7 @@ export const ROUTES: PageRoute[] = [
   { name: "session", path: "/sessions/", pattern: "/sessions/:key", page: lazy(() => import("./pages/session")) },
   { name: "compare", path: "/compare", page: lazy(() => import("./pages/compare")) },
   { name: "usage", path: "/usage", key: "u", page: lazy(() => import("./pages/usage")) },
+  { name: "insights", path: "/insights", key: "i", page: lazy(() => import("./pages/insights")) },
   { name: "rules", path: "/rules", key: "l", page: lazy(() => import("./pages/rules")) },
   {
     name: "runs",
@@ -59,7 +61,7 @@ export function pathOf(name: PageName): string {
 
 /** Groups of the navigation. */
 export const NAVIGATION: PageName[][] = [
-  ["overview", "sessions", "usage", "rules"],
+  ["overview", "sessions", "usage", "insights", "rules"],
   ["runs", "chat", "guards", "cache"],
   ["files", "exports", "settings"],
 ];
