@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any, cast
 
@@ -325,8 +326,24 @@ def _downloads(client: httpx.Client) -> Iterator[str]:
     keys = [each["key"] for each in client.get("/sessions", params={"limit": 100}).json()["items"]]
     assert len(keys) > 10
     yield from (f"/sessions/{key}/export?format={name}" for key in keys for name in FORMATS)
+    yield from (f"/sessions/{key}/export?format=md&hide_paths=1" for key in keys)
     yield from (f"/usage.csv?by={by}" for by in ("model", "agent", "project", "session"))
     yield from (f"/events/{number}/raw" for number in range(1, 40))
+
+
+def _read(path: str, content: bytes) -> bytes:
+    """A file as it is read: without the signs of Markdown, without elements."""
+    if "format=md" in path:
+        return re.sub(rb"[\\*`]", b"", content)
+    return unescape(re.sub(r"<[^>]*>", "", content.decode())).encode() if "format=html" in path else content
+
+
+def test_no_preview_has_a_secret(client: httpx.Client) -> None:
+    """What is said of masked places has the text around them only."""
+    keys = [each["key"] for each in client.get("/sessions", params={"limit": 100}).json()["items"]]
+    answers = [client.get(f"/sessions/{key}/share") for key in keys]
+    assert any(answer.json()["masked"] > 0 for answer in answers)
+    assert [leaks(answer.content) for answer in answers if leaks(answer.content)] == []
 
 
 def test_no_download_has_a_secret(client: httpx.Client) -> None:
@@ -336,6 +353,7 @@ def test_no_download_has_a_secret(client: httpx.Client) -> None:
         assert answer.status_code == 200
         assert len(answer.content) > 20
         assert leaks(answer.content) == [], path
+        assert leaks(_read(path, answer.content)) == [], path
         assert leaks(repr(answer.headers)) == [], path
 
 
@@ -344,7 +362,7 @@ def test_an_admin_may_ask_for_everything(client: httpx.Client) -> None:
     for path in _downloads(client):
         answer = client.get(path, params=httpx.QueryParams(httpx.URL(path).query.decode()).merge({"full": "1"}))
         assert answer.status_code == 200
-        assert leaks(answer.content) or path.startswith("/usage"), path
+        assert leaks(_read(path, answer.content)) or path.startswith("/usage"), path
 
 
 def test_downloads_are_audited(client: httpx.Client) -> None:

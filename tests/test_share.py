@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from agenttrace.masking import Mask
+from agenttrace.share import prose
 from agenttrace.share.masks import MaskedPlaces, ShareMask, UserNames
 from agenttrace.share.prose import html_prose, markdown_prose, plain_lines
 from agenttrace.share.tool_calls import DiffLine, FileEdit, diff_lines, tool_call
@@ -106,6 +107,18 @@ def test_prose_in_html(text: str) -> None:
     assert not HIDDEN.search(html_prose(text))
 
 
+@given(st.text(alphabet="ab .,:;'\"()é你", max_size=60))
+@example("    code")
+@example("a\u00a0")
+@example("1. a")
+def test_plain_prose(text: str) -> None:
+    """A sentence without signs of Markdown is written without parsing it, as parsing it would write it."""
+    written = [html_prose(text), markdown_prose(text)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prose, "_is_plain", lambda _: False)
+        assert [html_prose(text), markdown_prose(text)] == written
+
+
 @given(HOSTILE)
 @example("- a\n\n      b\n1. c\n```\n<b>\n```")
 @example("# ![x](http://e.example/x) `<b>`")
@@ -155,12 +168,14 @@ def test_prompts_in_markdown(text: str) -> None:
         ("Read", {"file_path": "/a.py"}, None, "/a.py"),
         ("edit", {"command": "view", "path": "/a.py"}, None, "/a.py"),
         ("x", {"n": 1}, None, ""),
+        ("Grep", {"pattern": "a", "deep": {"b": ["c"]}}, None, "a"),
     ],
 )
 def test_commands(tool: str, arguments: dict[str, object], command: str | None, summary: str) -> None:
     """Commands are recognised, other calls are told by their most telling argument."""
     found = tool_call(tool, json.dumps(arguments))
     assert (found.command, found.summary) == (command, summary)
+    assert len(found.arguments.splitlines()) == len(arguments)
 
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-old\n+new\n same\n*** Add File: b.py\n+x\n*** End Patch\n"

@@ -28,6 +28,8 @@ def test_agents_read_what_is_beside_sessions(annotated: Program) -> None:
         assert line["session"] == CLAUDE
         assert (line["starred"], line["labels"], line["scores"], line["notes"]) == (True, ["bug"], {"quality": 2.5}, 1)
         assert asker.fields("list_sessions", label="other")["sessions"] == []
+        assert [each["session"] for each in asker.fields("list_sessions", score="quality<3")["sessions"]] == [CLAUDE]
+        assert asker.fields("list_sessions", score="quality>=3")["sessions"] == []
         head = asker.blocks("read_session", session=CLAUDE)[0]
         assert "Beside the session" in head
         assert "the flaky test was the cause" in head

@@ -47,6 +47,7 @@ _SENSIBLE = {
     "state": st.sampled_from(["working", "waiting", "ended", "interrupted", "dead"]),
     "label": st.sampled_from(["bug", "", "%", "'"]) | _TEXT,
     "starred": st.booleans(),
+    "score": st.sampled_from(["quality<3", "quality", "<", "a=b"]) | _TEXT,
     "thinking": st.booleans(),
     "rule": st.sampled_from(["waiting", "nothing", "%"]),
     "only_cache_breaks": st.booleans(),

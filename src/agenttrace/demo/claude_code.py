@@ -141,11 +141,18 @@ def _result(log: _ClaudeLog, call: StoryCall, call_id: str, owner: str | None, s
     elif call.kind == "edit":
         content = f"The file {call.subject} has been updated."
         detail = {"filePath": call.subject, "oldString": call.old, "newString": call.new, "userModified": False}
+        detail["structuredPatch"] = [_hunk(call)]
     block = {"tool_use_id": call_id, "type": "tool_result", "content": content, "is_error": call.failed}
     body = _user(log, [block])
     if not log.agent:
         body["toolUseResult"] = detail
     yield log.entry(body | {"sourceToolAssistantUUID": owner}, 0.2, parent=owner)
+
+
+def _hunk(call: StoryCall) -> Json:
+    old, new = call.old.splitlines(), call.new.splitlines()
+    lines = [f"-{line}" for line in old] + [f"+{line}" for line in new]
+    return {"oldStart": 1, "oldLines": len(old), "newStart": 1, "newLines": len(new), "lines": lines}
 
 
 def _subagent(

@@ -15,6 +15,7 @@ from agenttrace.projects import is_demo
 from agenttrace.store.annotations import NO_MARKS, Marks
 from agenttrace.store.questions import OutcomeFigures, OutcomeKind, SessionFilter, SessionPlace, StoredOutcomes
 from agenttrace.store.session_state import SessionState
+from agenttrace.views.annotations import score_tests
 from agenttrace.views.cursors import from_cursor, page_of
 from agenttrace.views.sessions import title_of
 
@@ -44,6 +45,7 @@ class SessionArguments(NarrowedArguments, frozen=True, kw_only=True):
     ) = None
     label: Annotated[str, text("Only with this label.", 100)] | None = None
     starred: Annotated[bool, msgspec.Meta(description="Only with a star, or only without one.")] | None = None
+    score: Annotated[str, text("Only where the latest score passes, such as quality<3.", 200)] | None = None
 
 
 class Came(ToolAnswer):
@@ -134,6 +136,7 @@ def _filter(context: ToolContext, asked: SessionArguments) -> SessionFilter:
         outcomes=frozenset() if asked.with_outcome is None else frozenset([asked.with_outcome]),
         labels=frozenset() if asked.label is None else frozenset([asked.label.strip()]),
         starred=asked.starred,
+        scores=() if asked.score is None else score_tests([asked.score]),
         words=tuple((asked.query or "").split()[:_MOST_WORDS]),
         **narrowed(context, asked),
     )

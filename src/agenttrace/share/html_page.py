@@ -49,11 +49,9 @@ class HtmlPage(OpenSpans):
         closed = self._closed(told.depth)
         opening, closing = _frame(shared)
         self._open.append("".join(map(_said, told.after)) + closing)
-        contents = told.before
         if shared.call is not None:
             opening += _call(shared.call)
-            contents = [each for each in contents if each.kind != "arguments"] if _is_shown(shared.call) else contents
-        return closed + opening + _annotations(shared.annotations) + "".join(map(_said, contents))
+        return closed + opening + _annotations(shared.annotations) + "".join(map(_said, shared.contents))
 
     def end(self, remark: str) -> str:
         """The ends of all spans that are open, and what was masked."""
@@ -89,11 +87,6 @@ def _frame(shared: SharedSpan) -> tuple[str, str]:
 
 
 # -- tool calls ---------------------------------------------------------------------------------------------------
-
-
-def _is_shown(call: ToolCall) -> bool:
-    """Whether the arguments are shown as something better than themselves."""
-    return call.command is not None or bool(call.edits)
 
 
 def _glimpse(call: ToolCall) -> str:

@@ -43,12 +43,9 @@ class MarkdownPage(OpenSpans):
         closed = self._closed(told.depth)
         opening, closing = _frame(shared)
         self._open.append("".join(map(_said, told.after)) + closing)
-        contents = told.before
         if shared.call is not None:
             opening += _call(shared.call)
-            if shared.call.command is not None or shared.call.edits:
-                contents = [each for each in contents if each.kind != "arguments"]
-        return closed + opening + _annotations(shared.annotations) + "".join(map(_said, contents))
+        return closed + opening + _annotations(shared.annotations) + "".join(map(_said, shared.contents))
 
     def end(self, remark: str) -> str:
         """The ends of all spans that are open, and what was masked."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import msgspec
+
 from agenttrace.views import figures
 from agenttrace.views.times import MICROS
 from agenttrace.views.transcript import clock
@@ -53,6 +55,19 @@ class SharedSpan(NamedTuple):
     #: What a tool call does.
     call: ToolCall | None
     annotations: Sequence[Annotation]
+
+    @property
+    def contents(self) -> list[Content]:
+        """The texts before what is inside it; the arguments of a command or an edit are shown as such."""
+        before, call = self.told.before, self.call
+        if call is None:
+            return before
+        rest = [each for each in before if each.kind != "arguments"]
+        if call.command is not None or call.edits:
+            return rest
+        at = next(index for index, each in enumerate(before) if each.kind == "arguments")
+        rest.insert(at, msgspec.structs.replace(before[at], text=call.arguments))
+        return rest
 
     @property
     def failed(self) -> bool:

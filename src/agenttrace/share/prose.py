@@ -41,6 +41,10 @@ _BACKTICKS = re.compile(r"`+")
 _LANGUAGE = re.compile(r"[A-Za-z0-9+#_.-]{1,20}")
 
 
+#: One line without signs, and not a list: it is not worth parsing, and many answers are such.
+_PLAIN = re.compile(r"(?!\s|\d{1,9}[.)])[^\n\t\r\\`*_\[\]<>#~|!&+=-]*")
+
+
 @cache
 def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
@@ -48,6 +52,11 @@ def _parser() -> MarkdownIt:
 
 def _parsed(text: str) -> SyntaxTreeNode:
     return SyntaxTreeNode(_parser().parse(visible(text)))
+
+
+def _is_plain(text: str) -> bool:
+    """Whether it is one line in which nothing can be Markdown."""
+    return _PLAIN.fullmatch(text) is not None
 
 
 def html_text(text: str) -> str:
@@ -72,6 +81,8 @@ def _marked_in_markdown(text: str) -> str:
 
 def html_prose(text: str) -> str:
     """Markdown as HTML."""
+    if _is_plain(text):
+        return f"<p>{html_text(text.rstrip())}</p>\n" if text else ""
     return "".join(map(_html_block, _parsed(text).children))
 
 
@@ -139,6 +150,8 @@ def _image(node: SyntaxTreeNode) -> str:
 
 def markdown_prose(text: str) -> str:
     """Markdown as Markdown without anything that is dangerous."""
+    if _is_plain(text):
+        return markdown_text(text.rstrip()) + "\n"
     return "\n".join(_joined(map(_markdown_block, _parsed(text).children))) + "\n"
 
 

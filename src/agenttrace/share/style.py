@@ -20,6 +20,7 @@ dd{margin:0;overflow-wrap:anywhere} p{margin:0 0 .5rem}
 h2 .figures,.head .figures,summary .figures{margin-left:auto;padding-left:.75rem;text-align:right}
 .head,summary{display:flex;flex-wrap:wrap;align-items:baseline;gap:0 .5rem}
 .head,.label,.role,.path,.remark{font-size:.86em;margin:.75rem 0 .2rem}
+.head .role,.head .figures{font-size:1em}
 .role{font-weight:600} .head .role{color:var(--accent)} .path{margin:.4rem 0 .2rem}
 code,pre{font:12.5px/1.5 ui-monospace,"SF Mono","Cascadia Mono",Consolas,"Liberation Mono","Noto Sans Mono CJK SC",
 monospace;unicode-bidi:plaintext;tab-size:4}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
@@ -59,6 +60,8 @@ class ToolCall(NamedTuple):
     edits: list[FileEdit]
     #: One line about the call.
     summary: str
+    #: Where it is neither a command nor an edit: the arguments, a line each.
+    arguments: str
 
 
 def tool_call(tool: str, arguments: str) -> ToolCall:
@@ -68,7 +71,17 @@ def tool_call(tool: str, arguments: str) -> ToolCall:
     command = None if edits or fields is None else shell_command(fields)
     if command in _EDITOR_COMMANDS:
         command = None
-    return ToolCall(command, edits, _summary(arguments, fields, command, edits))
+    return ToolCall(command, edits, _summary(arguments, fields, command, edits), _listed_fields(arguments, fields))
+
+
+def _listed_fields(arguments: str, fields: Mapping[str, Any] | None) -> str:
+    if not fields:
+        return arguments
+    return "\n".join(f"{name}: {value if isinstance(value, str) else _json(value)}" for name, value in fields.items())
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _fields(arguments: str) -> dict[str, Any] | None:
