@@ -15,11 +15,13 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from agenttrace.cli import invocation
 from agenttrace.cli.terminal import launch
 from agenttrace.cli.terminal.app import TraceApp
 from agenttrace.cli.terminal.line_list import LineList
 from agenttrace.cli.terminal.session_tree import SpanScreen
 from agenttrace.config import load_settings
+from agenttrace.serve.access.link import published
 
 from .conftest import Program
 from .test_record import on_terminal
@@ -82,7 +84,7 @@ class View:
 async def viewing(program: Program, size: tuple[int, int] = (80, 24)) -> AsyncIterator[View]:
     app = TraceApp(load_settings({"HOME": str(program.user), "AGENTTRACE_HOME": str(program.home)}))
     try:
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             yield View(app, pilot)
     finally:
         app.recording.stop()
@@ -180,6 +182,22 @@ def test_the_command_that_resumes_is_the_result(recorded: Program) -> None:
     run(test)
 
 
+def test_the_console_is_opened_at_the_session(recorded: Program) -> None:
+    """Without a browser its link is shown; without a console, how to start one."""
+
+    async def test() -> None:
+        async with viewing(recorded) as view:
+            await view.sees("7 sessions")
+            await view.press("o")
+            await view.sees("No console runs")
+            with published(recorded.home, "http://127.0.0.1:1", "http://127.0.0.1:1/?token=x"):
+                await view.press("o")
+                shown = await view.sees("http://127.0.0.1:1/sessions/")
+                assert re.search(r"/sessions/[0-9a-z]+\?token=x", shown)
+
+    run(test)
+
+
 def _turn(number: int, command: str) -> list[dict[str, object]]:
     at = time.time()
     call, place = f"c{number}", {"turn": number, "step": 1}
@@ -218,6 +236,30 @@ def test_what_is_recorded_appears(program: Program) -> None:
             await view.sees("question 2", "echo two")
             assert view.list.cursor == view.list.count - 1
             assert "echo two" in view.chosen
+
+    run(test)
+
+
+def test_the_cursor_moves_while_sessions_are_read(recorded: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that comes late does not move it back."""
+
+    async def test() -> None:
+        async with viewing(recorded) as view:
+            await view.sees("7 sessions")
+            await view.press("down")
+            answer, ask = asyncio.Event(), view.app.reader.ask
+
+            async def slow(*arguments: Any) -> Any:  # noqa: ANN401 - as it is asked
+                await answer.wait()
+                return await ask(*arguments)
+
+            monkeypatch.setattr(view.app.reader, "ask", slow)
+            loading = asyncio.create_task(view.app.screen.load())  # type: ignore[attr-defined]
+            await asyncio.sleep(0)
+            view.list.cursor = 4
+            answer.set()
+            await loading
+            assert view.list.cursor == 4
 
     run(test)
 
@@ -276,7 +318,7 @@ def test_texts_are_only_shown(program: Program) -> None:
     run(test)
 
 
-SIZES = ((60, 15), (200, 50), (80, 24))
+SIZES = ((60, 15), (80, 24))
 #: Keys to each screen, and what is seen there.
 SCREENS = {
     ("enter",): "很",
@@ -354,3 +396,29 @@ def test_the_first_time(
     )
     launch.launch()
     assert done == expected
+
+
+@pytest.mark.parametrize(
+    ("prefix", "runner"),
+    [
+        ("/home/u/.cache/uv/archive-v0/cRfbRCDW66_pSMuM", "uvx"),
+        ("/home/u/.cache/uv/environments-v2/agenttrace-0a1b", "uvx"),
+        ("/home/u/.local/share/uv/tools/agenttrace", None),
+        ("/home/u/.cache/pipx/0123456789abcde", "pipx run"),
+        ("/home/u/.local/share/pipx/.cache/0123456789abcde/", "pipx run"),
+        ("/home/u/.local/share/pipx/venvs/agenttrace", None),
+        ("/home/u/agenttrace/.venv", None),
+    ],
+)
+def test_environments_that_do_not_last(prefix: str, runner: str | None) -> None:
+    """A service must not be installed from them, and commands are advised as they can be typed."""
+    assert invocation.temporary_environment(prefix) == runner
+
+
+def test_advice_for_a_program_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runner, with the wheel it was started from."""
+    monkeypatch.setattr(invocation, "temporary_environment", lambda: "uvx")
+    monkeypatch.setattr(invocation, "_source", lambda: "/a b/agenttrace.whl")
+    assert invocation.program_line() == "uvx --from '/a b/agenttrace.whl' agenttrace"
+    monkeypatch.setattr(invocation, "_source", lambda: None)
+    assert invocation.program_line() == "uvx agenttrace"

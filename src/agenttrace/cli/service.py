@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from agenttrace.cli import opening, output
-from agenttrace.cli.errors import FAILED
+from agenttrace.cli.errors import FAILED, CommandError
+from agenttrace.cli.invocation import temporary_environment
 from agenttrace.cli.options import AsJson, DryRun
 from agenttrace.config import ensure_home, load_settings
 from agenttrace.record.lock import owner
@@ -45,6 +46,11 @@ def install(kind: KindOption = None, dry_run: DryRun = False, as_json: AsJson = 
     from agenttrace import service
 
     what = _plan(kind)
+    if not dry_run and (runner := temporary_environment()) is not None:
+        raise CommandError(
+            f"{runner} runs this program in an environment that does not last",
+            "Install it first: uv tool install agenttrace",
+        )
     if not dry_run:
         ensure_home(opening.settings())
         service.install(what)

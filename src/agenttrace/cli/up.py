@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +14,7 @@ import typer
 from agenttrace.cli import errors, opening, output
 from agenttrace.cli.asking import explained
 from agenttrace.cli.errors import INTERRUPTED
+from agenttrace.cli.invocation import program_line, temporary_environment
 from agenttrace.cli.open import can_open, open_link
 from agenttrace.cli.options import Browser, Host, Port
 from agenttrace.cli.record import follow, import_now, keep_recording, recording
@@ -190,26 +188,25 @@ def show_found(found: list[dict[str, Any]]) -> None:
 
 
 def _next_steps(something: bool) -> None:
-    program = _program()
-    if something:
-        output.say("Everything is recorded. See it in the browser (link above), or in another terminal:", "bold")
-        for command, meaning in (
-            ("", "live view: sessions, what they do, usage, search"),
-            ("open", "print the link to the console again"),
-            ("usage", "tokens and cost by day"),
-            ("search TEXT", "search prompts, answers and tool calls"),
-            ("rules", "what to start when an agent waits, ends, fails"),
-            ("service install", "keep recording without this terminal"),
-        ):
-            output.say(f"  {program} {command:<16} {meaning}")
-    else:
+    program = program_line()
+    if not something:
         output.say("No agent has written logs here yet. Leave this running and use one,", "bold")
         output.say("or load demo data: with the button on the page, or in another terminal:")
         output.say(f"  {program} demo load")
-
-
-def _program() -> str:
-    """The command to run this program: its name if it is on the PATH, else its path."""
-    if shutil.which("agenttrace") is not None or not sys.argv[0].endswith("agenttrace"):
-        return "agenttrace"
-    return os.path.relpath(sys.argv[0])
+        return
+    output.say("Everything is recorded. See it in the browser (link above), or in another terminal:", "bold")
+    if temporary_environment() is not None:
+        output.say(f"  {program}")
+        output.say("      the live view: sessions, what they do, usage, search")
+        output.say("  uv tool install agenttrace && agenttrace service install")
+        output.say("      keep recording without this terminal")
+        return
+    for command, meaning in (
+        ("", "the live view: sessions, what they do, usage, search"),
+        ("open", "print the link to the console again"),
+        ("usage", "tokens and cost by day"),
+        ("search TEXT", "search prompts, answers and tool calls"),
+        ("rules", "what to start when an agent waits, ends, fails"),
+        ("service install", "keep recording without this terminal"),
+    ):
+        output.say(f"  {program} {command:<16} {meaning}")

@@ -10,7 +10,6 @@ from agenttrace.cli import opening, output
 from agenttrace.cli.open import can_open
 from agenttrace.record.lock import owner
 from agenttrace.store import store_path
-from agenttrace.store.errors import STORE_FAILURES
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -39,12 +38,8 @@ def launch() -> None:
 def _has_events(settings: Settings) -> bool:
     if not store_path(settings.home).exists():
         return False
-    try:
-        with opening.opened_store(settings) as store:
-            return bool(store.last_event())
-    except STORE_FAILURES:
-        # The view says what is wrong with it.
-        return True
+    with opening.opened_store(settings) as store:
+        return bool(store.last_event())
 
 
 def _first_import(settings: Settings) -> None:

@@ -54,8 +54,9 @@ class SessionsScreen(TraceScreen):
 
     async def load(self) -> None:
         """All sessions; the cursor stays with its session."""
-        chosen = self.chosen_session()
-        self._sessions = await self.reader.ask(lambda store: store.sessions(), list)
+        sessions = await self.reader.ask(lambda store: store.sessions(), list[Session])
+        # Asked after the wait: the user may have moved on meanwhile.
+        chosen, self._sessions = self.chosen_session(), sessions
         self._recent = recent_since()
         numbers = [session.id for session in self._sessions]
         # At the top the newest session is chosen, whichever it is.

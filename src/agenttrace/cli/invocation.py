@@ -1,0 +1,50 @@
+"""How this program was started, so that the commands it advises can be typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from agenttrace.views.resume import quoted
+
+#: Environments that uvx and ``pipx run`` make, and remove again.
+_UVX = re.compile(r"[/\\]uv[/\\](?:cache[/\\])?(?:archive|builds|environments)-v\d+[/\\]")
+_PIPX_RUN = re.compile(r"[/\\]pipx[/\\](?:\.cache[/\\])?[0-9a-f]{12,}$")
+
+
+def temporary_environment(prefix: str = sys.prefix) -> Literal["uvx", "pipx run"] | None:
+    """What runs this program without an installation, if it is not installed."""
+    if _UVX.search(prefix):
+        return "uvx"
+    return "pipx run" if _PIPX_RUN.search(prefix.rstrip("/\\")) else None
+
+
+def program_line() -> str:
+    """The command for this program in another terminal: its name where that is on PATH, else what starts it."""
+    runner = temporary_environment()
+    if runner is not None:
+        source = _source()
+        option = {"uvx": "--from", "pipx run": "--spec"}[runner]
+        return f"{runner} {option} {quoted(source)} agenttrace" if source else f"{runner} agenttrace"
+    if shutil.which("agenttrace") is not None or not sys.argv[0].endswith("agenttrace"):
+        return "agenttrace"
+    return os.path.relpath(sys.argv[0])
+
+
+def _source() -> str | None:
+    """The wheel or directory that it was installed from; ``None`` for the index of packages."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        told = distribution("agenttrace").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    url = urlsplit(json.loads(told).get("url", "")) if told else urlsplit("")
+    return str(Path(url2pathname(url.path))) if url.scheme == "file" else None
