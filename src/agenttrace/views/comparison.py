@@ -1,4 +1,4 @@
-"""Two sessions side by side: turns, tools, files, models, tokens and cost; shared by CLI and API."""
+"""Two sessions side by side: turns, tools, files, models, tokens and cost; shared by CLI, API and MCP."""
 
 from __future__ import annotations
 
