@@ -252,6 +252,7 @@ async def _ask_everything(desk: Desk) -> None:
             await _asked(desk, "read_session", session=name, detail=detail, thinking=True, max_chars=100_000)
         await _asked(desk, "read_requests", session=name)
         await _asked(desk, "outcomes", session=name)
+        await _asked(desk, "compare", a=name, b=names[0])
     failures = (await _asked(desk, "errors", limit=100))["errors"]
     assert len(failures) > 10
     for each in failures:

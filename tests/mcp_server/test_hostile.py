@@ -29,6 +29,8 @@ _VALUES = st.recursive(
 #: What tools are asked, so that not only their front door is knocked at.
 _SENSIBLE = {
     "session": st.sampled_from([CLAUDE, "bb1", "", "session_", "%", "5bc45ad6"]),
+    "a": st.sampled_from([CLAUDE, "bb1", "session_", "%"]),
+    "b": st.sampled_from([CLAUDE, "5bc45ad6", "", "nothing"]),
     "span": st.from_regex(r"[0-9a-f]{16}", fullmatch=True),
     "agent": st.sampled_from(["claude-code", "codex", "nobody", ""]),
     "project": st.sampled_from(["work", "%", "_", "\\", "'", ""]),
@@ -132,6 +134,7 @@ def test_answers_are_bounded(program: Program) -> None:
             ("read_session", {"session": "bounded", "detail": "outline", "max_chars": 1_000}),
             ("read_span", {"session": "bounded", "span": span, "max_chars": 1_000}),
             ("read_requests", {"session": "bounded"}),
+            ("compare", {"a": "bounded", "b": "bounded"}),
         ):
             found = asker.result(tool, arguments)
             assert not found.is_error

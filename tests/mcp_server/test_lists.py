@@ -290,6 +290,23 @@ def test_requests_are_those_of_the_command(asker: Asker, shared_store: Program) 
     assert broken["cache_break"].endswith("tokens: compaction")
 
 
+def test_two_sessions_are_compared_as_the_command_does(program: Program) -> None:
+    """The figures of both sides, of tools and models are those of ``agenttrace compare``."""
+    program.use_fixtures()
+    program.run("record", "--once")
+    told = program.json("compare", CLAUDE, KIMI_CLI)
+    with serving(program) as asker:
+        found = asker.fields("compare", a=CLAUDE, b=KIMI_CLI[:8])
+    for side in ("a", "b"):
+        assert found[side]["session"] == told[side]["session_id"]
+        assert found[side].get("tool_calls", 0) == told[side]["tools"]
+        assert found[side].get("output_tokens", 0) == told[side]["spent"]["output_tokens"]
+        assert found[side].get("costs", {}) == told[side]["spent"]["costs"]
+        calls = {tool["tool"]: tool.get(f"{side}_calls", 0) for tool in found["tools"]}
+        assert calls == {tool["name"]: tool[side]["calls"] for tool in told["tools"]}
+    assert [model["model"] for model in found["models"]] == [model["model"] for model in told["models"]]
+
+
 def test_outcomes_are_those_of_the_log(program: Program) -> None:
     """Files with their lines, and commits; a secret in the subject of one is masked."""
     chats = program.user / "project" / ".aider.chat.history.md"

@@ -21,6 +21,7 @@ NAMES = [
     "read_span",
     "read_requests",
     "outcomes",
+    "compare",
     "overview",
     "usage",
     "limits",

@@ -23,6 +23,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "read_span": {"session": CLAUDE, "span": "0" * 16},
     "read_requests": {"session": CLAUDE},
     "outcomes": {"session": CLAUDE},
+    "compare": {"a": CLAUDE, "b": CLAUDE},
 }
 
 

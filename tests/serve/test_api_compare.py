@@ -72,6 +72,12 @@ def test_files_and_failures(tmp_path: Path) -> None:
         tools = {tool["name"]: (tool["a"]["calls"], tool["b"]["calls"]) for tool in found["tools"]}
         assert tools["Bash"][1] == 1
         assert found["turns"][0]["b"]["start_ms"] >= 0
+        store.write(call(1, 2, "Bash", "rm"), result(1, 2, "no such file", status="error"))
+        store.record()
+        later = client.get("/compare", params={"a": "feedbd99", "b": "s-1"}).json()
+        bash = next(tool["b"] for tool in later["tools"] if tool["name"] == "Bash")
+        assert (bash["calls"], bash["failed"]) == (2, 1)
+        assert later["a"] == found["a"]
 
 
 def test_errors(store: Store) -> None:

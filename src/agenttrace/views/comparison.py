@@ -1,4 +1,4 @@
-"""Two sessions side by side: turns, tools, files, models, tokens and cost; shared by CLI and API."""
+"""Two sessions side by side: turns, tools, files, models, tokens and cost; shared by CLI, API and MCP."""
 
 from __future__ import annotations
 
@@ -151,7 +151,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare(store: Store, cashier: Cashier, a: Session, b: Session) -> Comparison:
     """Two sessions side by side, as their logs have them; to be asked in a snapshot of the store."""
-    one, other = _read(store, cashier, a), _read(store, cashier, b)
+    return side_by_side(read_side(store, cashier, a), read_side(store, cashier, b))
+
+
+def side_by_side(one: Side, other: Side) -> Comparison:
+    """Two sessions that were read."""
     no_tool, nothing = ToolFigures(), Spent()
     tools = [
         ToolComparison(name=name, a=one.tools.get(name, no_tool), b=other.tools.get(name, no_tool))
@@ -194,7 +198,9 @@ def _turns(one: Sequence[TurnFigures], other: Sequence[TurnFigures]) -> list[Tur
 # -- one of them --------------------------------------------------------------------------------------------------
 
 
-class _Side(NamedTuple):
+class Side(NamedTuple):
+    """What is compared of a session."""
+
     session: ComparedSession
     turns: list[TurnFigures]
     tools: Mapping[str, ToolFigures]
@@ -202,13 +208,14 @@ class _Side(NamedTuple):
     models: Mapping[str, Spent]
 
 
-def _read(store: Store, cashier: Cashier, session: Session) -> _Side:
+def read_side(store: Store, cashier: Cashier, session: Session) -> Side:
+    """What is compared of a session: takes a pass over all its lines."""
     rows = list(store.span_rows(session))
     usage = store.usage_by_session([session.id]).get(session.id, [])
     outcomes = outcomes_of(session, session_facts(store, session), repository=False)
     turns = _turn_figures(rows, cashier, session.started_at)
     bills = cashier.by_group(usage, lambda row: row.model or _UNKNOWN)
-    return _Side(
+    return Side(
         session=_compared(session, cashier.bill(usage), outcomes, turns),
         turns=turns,
         tools=_tool_figures(rows),

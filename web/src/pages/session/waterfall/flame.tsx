@@ -1,6 +1,6 @@
 /** Spans grouped by the path of their names, as wide as their time, tokens or cost; a group narrows the rows below to it. */
 import type { KeyboardEvent } from "react";
-import { useMemo, useRef, useState } from "react";
+import { memo, useMemo, useRef, useState } from "react";
 
 import { useFormat } from "../../../format";
 import { Icon, Segmented, Text, visible } from "../../../parts";
@@ -13,6 +13,7 @@ import { boxesOf, flameOf, groupAt, measuresOf, pathOf, valueOf } from "../model
 import { text } from "../text";
 import styles from "./flame.module.css";
 import { waterfallText } from "./text";
+import { useWidth } from "./use-width";
 
 /** Sessions of more spans are shown aggregated, unless this is switched off. */
 const MANY = 1000;
@@ -30,12 +31,13 @@ interface FlameProps {
 }
 
 const LEVEL = 24;
-/** So wide must a group be, as a share of all, to show its name, a mark for failures, its measure. */
-const NAMED = 0.02;
-const MARKED = 0.04;
-const MEASURED = 0.09;
+/** So many pixels wide must a group be to show its name, a mark for failures, its measure. */
+const NAMED = 28;
+const MARKED = 64;
+const MEASURED = 110;
 
-export function Flame({ spans, view, now, onGo }: FlameProps) {
+/** Not drawn again while only the window of time moves. */
+export const Flame = memo(function Flame({ spans, view, now, onGo }: FlameProps) {
   const t = useText(waterfallText);
   const flame = useMemo(() => flameOf(spans.table, now), [spans, now]);
   const measures = useMemo(() => measuresOf(flame), [flame]);
@@ -44,7 +46,11 @@ export function Flame({ spans, view, now, onGo }: FlameProps) {
   const path = view.filter.path ?? [];
   const narrowed = groupAt(flame, path);
   const boxes = useMemo(() => boxesOf(flame, measure, narrowed), [flame, measure, narrowed]);
-  const narrow = (group: number) => view.change({ path: group < 0 ? null : pathOf(flame, group) }, { push: true });
+  const narrow = (group: number) => {
+    // Other rows come into view: a window that is not pinned follows them.
+    const released = view.pinned ? {} : { from: null, to: null };
+    view.change({ path: group < 0 ? null : pathOf(flame, group), ...released }, { push: true });
+  };
   const [pointed, setPointed] = useState(-1);
   const told = pointed >= 0 ? pointed : narrowed;
   return (
@@ -65,7 +71,7 @@ export function Flame({ spans, view, now, onGo }: FlameProps) {
       )}
     </section>
   );
-}
+});
 
 type FlameText = (typeof waterfallText)["en"];
 
@@ -107,6 +113,7 @@ function Boxes({ flame, boxes, measure, narrowed, onNarrow, onPoint }: BoxesProp
   const measured = useMeasured();
   const f = useFormat();
   const tree = useRef<HTMLDivElement>(null);
+  const width = useWidth(tree);
   const [focused, setFocused] = useState(-1);
   const shown = boxes.filter((box) => box.group >= 0);
   const stop = shown.some((box) => box.group === focused) ? focused : (shown.find((box) => box.group === narrowed) ?? shown[0])?.group;
@@ -175,13 +182,13 @@ function Boxes({ flame, boxes, measure, narrowed, onNarrow, onPoint }: BoxesProp
               onPointerEnter={() => onPoint(box.group)}
               onKeyDown={(event) => onKeyDown(event, box)}
             >
-              {group.errors > 0 && box.width > MARKED && (
+              {group.errors > 0 && box.width * width > MARKED && (
                 <span className={styles.failed}>
                   <Icon name="warn" size={12} />
                 </span>
               )}
-              <Text className={box.width > NAMED ? styles.name : "unseen"}>{name}</Text>{" "}
-              <span className={box.width > MEASURED ? styles.value : "unseen"}>{measured(group, measure)}</span>
+              <Text className={box.width * width > NAMED ? styles.name : "unseen"}>{name}</Text>{" "}
+              <span className={box.width * width > MEASURED ? styles.value : "unseen"}>{measured(group, measure)}</span>
               <span className="unseen">
                 {", "}
                 {t.calls(group.count, f.count(group.count))}

@@ -16,6 +16,7 @@ import { Flame, isAggregated } from "./flame";
 import { Minimap } from "./minimap";
 import { TreeRow } from "./tree-row";
 import { usePan } from "./use-pan";
+import { useThrottled } from "./use-throttled";
 import type { Window } from "./use-scale";
 import { useWidth } from "./use-width";
 import styles from "./waterfall.module.css";
@@ -34,6 +35,8 @@ interface WaterfallProps {
   onGo: (id: string) => void;
 }
 
+/** While rows are scrolled, the window follows in steps of so many milliseconds: each draws all of them anew. */
+const FOLLOW = 100;
 const ROW = 24;
 const HEAD = 27;
 
@@ -70,11 +73,12 @@ export function Waterfall({ spans, rows, cache, window: time, now, current, jump
     virtual.scrollToIndex(at, { align: "start" });
   };
   const before = useRef<readonly [number, number] | null>(null);
+  const follow = useThrottled(time.follow, FOLLOW);
   useEffect(() => {
     // Only rows that come into view move the window; a list that is made anew must not, nor the window itself.
     if (!inView || (before.current?.[0] === inView[0] && before.current[1] === inView[1])) return;
     // A link to a window shows the rows of that window.
-    if (before.current || time.follows) time.follow(inView);
+    if (before.current || time.follows) follow(inView);
     else if (jump === 0) reveal(inView);
     before.current = inView;
     // oxlint-disable-next-line react/exhaustive-deps
