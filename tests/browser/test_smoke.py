@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import PAGES, Visit
+from .conftest import PAGES, Visit, settled
 
 KEYS = "osuilrcbkfe,"
+#: What the first view may weigh, as it is sent; charts and the palette are loaded after it.
+MOST_BYTES = 150_000
+WEIGHED = """() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+  .map(({ name, encodedBodySize }) => [new URL(name).pathname, encodedBodySize])
+  .filter(([path]) => !/^\\/api\\/|chart-canvas|palette/.test(path))"""
 
 
 @pytest.mark.parametrize(("path", "title"), PAGES.items())
@@ -44,3 +49,18 @@ def test_a_wrong_address_says_so(visit: Visit) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Page not found")
     page.get_by_role("link", name="Go to the overview").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+
+
+def test_the_first_view_is_small(visit: Visit) -> None:
+    """Code, styles and fonts of the overview are below the limit, compressed; the font of the text is preloaded."""
+    page = visit.open("/", fresh=True)
+    settled(page)
+    page.evaluate("() => document.fonts.ready.then(() => {})")
+    files: dict[str, int] = dict(page.evaluate(WEIGHED))
+    assert sum(files.values()) < MOST_BYTES, files
+    assert page.evaluate("() => document.fonts.check('14px Inter')")
+    preloaded = page.locator("link[rel=preload][as=font]").evaluate_all(
+        "all => all.map((one) => one.getAttribute('href'))"
+    )
+    assert preloaded
+    assert set(preloaded) < files.keys()

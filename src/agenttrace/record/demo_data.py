@@ -7,7 +7,6 @@ logs and records and then that file, in this process or a later one.
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from pathlib import Path
@@ -107,7 +106,8 @@ def _record_here(settings: Settings) -> None:
 
     try:
         with RecorderLock(settings.home):
-            recorder = Recorder(settings, paths=[os.fspath(directory(settings.home))])
+            recorder = Recorder(settings)
+            recorder.roots = []
             try:
                 recorder.run_once()
                 index_all(recorder.store)

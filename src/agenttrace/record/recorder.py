@@ -152,7 +152,7 @@ class Recorder:
     @property
     def current_roots(self) -> list[Root]:
         """Where logs are looked for: the roots, and the demo data as long as there is some."""
-        return self.roots if self._all_paths_named else [*self.roots, *demo_roots(self.settings.home)]
+        return self.roots if self._all_paths_named else [*self.roots, *demo_roots(self.agents, self.settings.home)]
 
     def scan(self) -> Listing:
         """Search all roots for new, grown, moved and vanished files."""

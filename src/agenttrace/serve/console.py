@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import mimetypes
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +23,9 @@ _SMALL = 1_000
 _COMPRESSIBLE = ("text/", "application/json", "text/javascript", "image/svg+xml", "application/manifest+json")
 #: The names of these have a hash of their content.
 _HASHED = "assets/"
+#: The ending of a file that the build compressed, and what browsers say that take it.
+_BROTLI = ".br"
+_BR = re.compile(r"\bbr\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))")
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 _NOT_BUILT = b"""<!doctype html>
@@ -49,6 +53,8 @@ class PageFile:
     body: bytes
     media_type: str
     lasting: bool
+    #: As Brotli, where the build made it.
+    brotli: bytes | None = None
 
     @cached_property
     def tag(self) -> str:
@@ -71,15 +77,17 @@ def load_page(directory: Path) -> dict[str, PageFile]:
     return {
         path.relative_to(directory).as_posix(): _load(path, path.relative_to(directory).as_posix())
         for path in sorted(directory.rglob("*"))
-        if path.is_file()
+        if path.is_file() and path.suffix != _BROTLI
     }
 
 
 def _load(path: Path, name: str) -> PageFile:
-    # The system's table of types may be wrong; these two must be right.
-    known = {".js": "text/javascript", ".css": "text/css"}
+    # The system's table of types may be wrong; these must be right.
+    known = {".js": "text/javascript", ".css": "text/css", ".woff2": "font/woff2"}
     media_type = known.get(path.suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return PageFile(path.read_bytes(), media_type, name.startswith(_HASHED))
+    packed = path.with_name(path.name + _BROTLI)
+    brotli = packed.read_bytes() if packed.exists() else None
+    return PageFile(path.read_bytes(), media_type, name.startswith(_HASHED), brotli)
 
 
 class _PagePath(Convertor[str]):
@@ -121,6 +129,9 @@ def _sent(request: Request, file: PageFile) -> Response:
     headers = {"ETag": file.tag, "Cache-Control": lasting, "Vary": "Accept, Accept-Encoding"}
     if file.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    if file.compressible and "gzip" in request.headers.get("accept-encoding", ""):
+    accepted = request.headers.get("accept-encoding", "")
+    if file.brotli is not None and _BR.search(accepted):
+        return Response(file.brotli, 200, {**headers, "Content-Encoding": "br"}, file.media_type)
+    if file.compressible and "gzip" in accepted:
         return Response(file.compressed, 200, {**headers, "Content-Encoding": "gzip"}, file.media_type)
     return Response(file.body, 200, headers, file.media_type)

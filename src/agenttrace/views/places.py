@@ -37,7 +37,7 @@ def roots(settings: Settings) -> list[Root]:
     environ = {**os.environ, "AGENTTRACE_HOME": str(settings.home)}
     logs = ProjectLogs(chosen).roots(_projects(settings))
     named = named_roots(settings.record.paths, chosen)
-    return [*agent_roots(chosen, environ, home), *named, *demo_roots(settings.home), *logs]
+    return [*agent_roots(chosen, environ, home), *named, *demo_roots(chosen, settings.home), *logs]
 
 
 def _projects(settings: Settings) -> list[str]:

@@ -70,10 +70,12 @@ def agent_roots(agents: Sequence[Agent], environ: Mapping[str, str], home: Path)
     return [Root(path, agent) for agent in agents for path in agent.homes(environ, home)]
 
 
-def demo_roots(home: Path) -> list[Root]:
-    """The demo logs in a data directory, as long as there are some."""
+def demo_roots(agents: Sequence[Agent], home: Path) -> list[Root]:
+    """The homes of agents in the demo logs of a data directory, as long as there are some."""
     place = demo_data.directory(home)
-    return [Root(place)] if place.is_dir() else []
+    if not place.is_dir():
+        return []
+    return [root for root in agent_roots(agents, {}, place) if place in root.path.parents and root.path.is_dir()]
 
 
 def named_roots(paths: Sequence[str], agents: Sequence[Agent] = ()) -> list[Root]:

@@ -7,45 +7,82 @@ import { useLocation } from "wouter";
 import { useGet, useMe } from "../../api/queries";
 import type { Me } from "../../api/shapes";
 import { afterLogin, login } from "../../api/visit";
-import { Button, Code, Empty, LinkButton, Page, Section, sentence } from "../../parts";
+import { Button, Code, LinkButton, sentence } from "../../parts";
+import { useTitle } from "../../parts/layout";
+import { Mark } from "../../shell/navigation";
 import { useText } from "../../text";
 import { useParam } from "../../url";
 import styles from "./login.module.css";
 import { text } from "./text";
 
+const GUIDE = "https://github.com/agenttrace/agenttrace/blob/main/docs/console-access.md";
+
 export default function Login() {
   const t = useText(text);
-  const me = useMe();
-  const [next] = useParam("next");
+  useTitle(t.title);
   return (
-    <Page title={t.title} note={me.data?.login_required && !me.data.by_link ? t.note : undefined}>
-      <div className={styles.card}>
-        <Section title={t.title}>
-          {me.data?.name ? (
-            <Empty title={t.already(me.data.name)}>
-              <LinkButton href={afterLogin(next)}>{t.goOn}</LinkButton>
-            </Empty>
-          ) : me.data?.by_link ? (
-            <>
-              <ByLink />
-              {me.data.users_exist && (
-                <>
-                  <p className={styles.or}>{t.orByName}</p>
-                  <Form next={afterLogin(next)} />
-                </>
-              )}
-            </>
-          ) : me.data && !me.data.users_exist ? (
-            <Empty title={t.nobody}>
-              <p>{t.howTo}</p>
-              <Code text="agenttrace user add NAME --role admin" label={t.howTo} />
-            </Empty>
-          ) : (
-            <Form next={afterLogin(next)} />
-          )}
-        </Section>
+    <div className={styles.page}>
+      <div className={styles.brand}>
+        <Mark />
+        <span>AgentTrace</span>
       </div>
-    </Page>
+      <p className={styles.about}>{t.about}</p>
+      <div className={styles.card}>
+        <h1>{t.title}</h1>
+        <Ways />
+      </div>
+      <p className={styles.guide}>
+        <a href={GUIDE} target="_blank" rel="noreferrer">
+          {t.guide}
+        </a>
+      </p>
+    </div>
+  );
+}
+
+/** By the link, by name, or neither yet. */
+function Ways() {
+  const t = useText(text);
+  const me = useMe().data;
+  const [to] = useParam("next");
+  const next = afterLogin(to);
+  if (me?.name) {
+    return (
+      <div className={styles.way}>
+        <p>{t.already(me.name)}</p>
+        <LinkButton href={next} tone="main">
+          {t.goOn}
+        </LinkButton>
+      </div>
+    );
+  }
+  if (me?.by_link) {
+    return (
+      <>
+        <ByLink />
+        {me.users_exist && (
+          <>
+            <p className={styles.or}>{t.orByName}</p>
+            <Form next={next} />
+          </>
+        )}
+      </>
+    );
+  }
+  if (me && !me.users_exist) {
+    return (
+      <div className={styles.way}>
+        <strong>{t.nobody}</strong>
+        <p>{t.howTo}</p>
+        <Code text="agenttrace user add NAME --role admin" label={t.howTo} />
+      </div>
+    );
+  }
+  return (
+    <>
+      {me?.login_required && <p className={styles.note}>{t.note}</p>}
+      <Form next={next} />
+    </>
   );
 }
 

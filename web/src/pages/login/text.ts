@@ -3,7 +3,9 @@ import { words } from "../../text";
 export const text = words({
   en: {
     title: "Log in",
-    note: "You are connecting from another machine. Log in to continue.",
+    about: "What your agents did, what it cost, and what runs now.",
+    guide: "Help with access",
+    note: "This console needs a login.",
     name: "Name",
     password: "Password",
     enter: "Log in",
@@ -18,7 +20,9 @@ export const text = words({
   },
   zh: {
     title: "登录",
-    note: "你正在从另一台机器访问，请先登录。",
+    about: "智能体做了什么、花了多少、现在在运行什么。",
+    guide: "登录与权限帮助",
+    note: "访问此控制台需要登录。",
     name: "用户名",
     password: "密码",
     enter: "登录",

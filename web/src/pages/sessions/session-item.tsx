@@ -78,7 +78,7 @@ export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFo
         <span className={styles.where}>
           <Marks row={row} />
           {row.project ? <PathText className={styles.project}>{row.project}</PathText> : null}
-          {row.branch ? <Text line mono className={styles.branch}>{row.branch}</Text> : null}
+          {row.branch ? <Text line className={styles.branch}>{row.branch}</Text> : null}
         </span>
       </div>
       <div className={styles.who}>
