@@ -237,8 +237,10 @@ def _query(store: Path, sql: str) -> tuple[int, ...]:
 
 def _delivered(home: Path, url: str, receiver: Process) -> list[float]:
     """Seconds from the write of a line to the arrival of its message."""
-    logs, store = home / "live", home / "store"
-    logs.mkdir()
+    logs, store = home / "live", home / "live-store"
+    for folder in (store, logs):
+        folder.mkdir(parents=True, mode=0o700)
+    (store / "agenttrace.toml").write_text(_rules(url))
     written: dict[str, float] = {}
     path = logs / "live.jsonl"
     command = [*_CLI, "record", str(logs), "--json"]

@@ -107,11 +107,17 @@ _RULE_COLUMNS: tuple[Column[RuleRow], ...] = (
     Column("on", lambda each: each.on),
     Column("do", lambda each: ", ".join(action.name for action in each.do), least=8),
     Column("today", lambda each: f"{each.fired_today}/{each.max_per_day}", right=True),
-    Column("tokens", lambda each: figures.count(each.tokens_today) if each.tokens_today else None, optional=2),
+    Column(
+        "tokens", lambda each: figures.count(each.tokens_today) if each.tokens_today else None, right=True, optional=2
+    ),
     Column("cost", lambda each: cost_text(each.cost_today), right=True, optional=2),
     Column("last", lambda each: _clock(each.last_fired_at), right=True, optional=1),
     Column("title", lambda each: one_line(each.title) or None, least=10, optional=3),
 )
+
+
+def _count(number: int) -> str | None:
+    return figures.count(number) if number else None
 
 
 def _clock(text: str | None) -> str | None:
@@ -146,7 +152,7 @@ def log(
         _FIRING_COLUMNS,
         msgspec.to_builtins,
         as_json=as_json,
-        empty="Nothing fired yet.",
+        empty="Nothing matches." if rule or state or session else "Nothing fired yet.",
         hint="Next: agenttrace rules show ID. Events that do not match are not listed: agenttrace rules test RULE",
     )
 
@@ -158,14 +164,14 @@ _FIRING_COLUMNS: tuple[Column[RuleFiring], ...] = (
     Column("event", lambda each: each.event),
     Column("state", lambda each: each.state, style=_STATES),
     Column("about", lambda each: one_line(each.title or _about(each.facts)) or None, least=12),
-    Column("tokens", lambda each: figures.count(each.tokens) if each.tokens else None, right=True, optional=2),
+    Column("tokens", lambda each: _count(each.tokens), right=True, optional=2),
     Column("cost", lambda each: cost_text(each.cost), right=True, optional=2),
     Column("reason", lambda each: one_line(each.reason or "") or None, least=12, optional=1),
 )
 
 
 def _about(facts: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in facts.items())
+    return ", ".join(f"{name} {value}" for name, value in facts.items() if name != "call")
 
 
 def _states(given: list[str]) -> list[FiringState]:

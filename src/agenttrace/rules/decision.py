@@ -190,4 +190,4 @@ def _cooling(rule: RuleSettings, history: History, now: float) -> Verdict | None
     # A message of the future is from before the clock was set back.
     if last is None or not last <= now < last + rule.cooldown:
         return None
-    return Verdict("hold", None, last + rule.cooldown)
+    return Verdict("hold", why("cooling"), last + rule.cooldown)

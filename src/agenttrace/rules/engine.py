@@ -284,7 +284,7 @@ class RuleEngine:
         if found.outcome == "wait":
             self._rules.postpone(firing.number, found.due, reason=found.reason)
         elif found.outcome == "hold":
-            self._rules.postpone(firing.number, found.due, "held")
+            self._rules.postpone(firing.number, found.due, "held", found.reason)
         elif found.outcome == "fire":
             self._fire(rule, [firing], now)
         else:
@@ -307,7 +307,7 @@ class RuleEngine:
         last = self._rules.last_message_at(rule.name)
         if last is not None and last <= now < last + rule.cooldown:
             for firing in held:
-                self._rules.postpone(firing.number, last + rule.cooldown)
+                self._rules.postpone(firing.number, last + rule.cooldown, reason=why("cooling"))
         elif held:
             self._fire(rule, held, now)
 

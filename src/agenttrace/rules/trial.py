@@ -110,7 +110,11 @@ def _tried(
     found = verdict(rule, firing, facts, history, silent=candidate.silent, now=now, day=day_of(round(now * _MICROS)))
     if found.outcome in ("fire", "hold"):
         history.note(firing, now, found.due if found.outcome == "hold" else None, day_of)
-    return Tried(facts, found.outcome, found.reason, now)
+    reason = found.reason if found.outcome == "skip" else None
+    if reason is not None and reason.code == "fired_before":
+        # Firings of a trial have no numbers.
+        reason = why("fired_already", once=reason.facts["once"])
+    return Tried(facts, found.outcome, reason, now)
 
 
 def _firing(rule: RuleSettings, event: RuleEvent, number: int, now: float) -> Firing:

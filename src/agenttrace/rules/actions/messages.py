@@ -38,6 +38,8 @@ _TITLE_CHARACTERS = 200
 #: Events that a text lists; further ones are counted.
 _LISTED = 10
 _ANSWER_CHARACTERS = 3_000
+#: Facts that only programs need.
+_NOT_FOR_PEOPLE = frozenset(("wait", "share", "certain", "call"))
 _MICROS = 1_000_000
 _MENTION = re.compile(r"<(?=\s*/?\s*at\b)", re.IGNORECASE)
 
@@ -100,7 +102,7 @@ def _event_line(facts: Facts, mask: MaskValue) -> str:
     parts = [] if session is None else [_title(session, mask) or session.session_id, session.agent]
     if session is not None and session.project:
         parts.append(session.project.replace("\\", "/").rstrip("/").rpartition("/")[2])
-    parts += [f"{name} {value}" for name, value in event.facts.items() if name not in ("wait", "share", "certain")]
+    parts += [f"{name} {value}" for name, value in event.facts.items() if name not in _NOT_FOR_PEOPLE]
     if "share" in event.facts:
         parts.append(f"{event.facts['share']:.0%} used")
     if facts.bill is not None and facts.bill.cost is not None:
