@@ -33,7 +33,7 @@ export function FailingTools() {
       {tools.length === 0 ? (
         <p className="soft">{t.noFailures}</p>
       ) : (
-        <table className={styles.table} aria-label={t.tools}>
+        <table className={`${styles.table} ${styles.tools}`} aria-label={t.tools}>
           <thead>
             <tr>
               <th scope="col">{t.tool}</th>
