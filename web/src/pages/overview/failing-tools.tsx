@@ -25,15 +25,15 @@ const EVERY = 60_000;
 export function FailingTools() {
   const t = useText(text);
   const f = useFormat();
-  const found = useGet<{ items: ToolFigures[] }>("/insights/tools", { since: SINCE, limit: "5" }, { every: EVERY }).data;
+  const found = useGet<{ items: ToolFigures[] }>("/insights/tools", { since: SINCE, sort: "failures", limit: "5" }, { every: EVERY }).data;
   if (!found) return null;
   const tools = found.items.filter((each) => each.failures > 0);
   return (
-    <Section title={t.tools} note={t.month} actions={<Link href="/insights">{t.insights}</Link>}>
+    <Section title={t.tools} note={t.month} actions={<Link href={address("/insights", { tab: "tools", sort: "failures" })}>{t.insights}</Link>}>
       {tools.length === 0 ? (
         <p className="soft">{t.noFailures}</p>
       ) : (
-        <table className={styles.table} aria-label={t.tools}>
+        <table className={`${styles.table} ${styles.tools}`} aria-label={t.tools}>
           <thead>
             <tr>
               <th scope="col">{t.tool}</th>
@@ -47,7 +47,7 @@ export function FailingTools() {
             {tools.map((each) => (
               <tr key={each.tool}>
                 <th scope="row" title={visible(each.tool)}>
-                  <Link href={address("/insights", { tool: each.tool, since: SINCE })}>{visible(each.tool)}</Link>
+                  <Link href={address("/insights", { tab: "tools", tool: each.tool })}>{visible(each.tool)}</Link>
                 </th>
                 <td className={styles.bad}>{f.percent(each.failure_rate)}</td>
                 <td>{f.count(each.failures)}</td>

@@ -62,10 +62,12 @@ function Figures({ overview }: { overview: Overview }) {
         </div>
       </div>
       <div className={styles.pair}>
-        <Spending overview={overview} />
+        <div className={styles.stack}>
+          <Spending overview={overview} />
+          <FailingTools />
+        </div>
         <div className={styles.stack}>
           <TopProjects figures={overview.figures} />
-          <FailingTools />
           <Activity days={overview.figures.activity} />
         </div>
       </div>

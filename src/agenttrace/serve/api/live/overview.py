@@ -42,7 +42,7 @@ _SECONDS = 1.0
 #: Rules, budgets and limits are looked at less often: they need several questions.
 _TROUBLE_SECONDS = 5.0
 #: How long the first answer waits for them, in seconds.
-_PATIENCE = 0.1
+_PATIENCE = 0.5
 #: While nothing is recorded, forecasts that a page has are at most this old.
 _FORECAST_SECONDS = 300
 DAYS = 30
