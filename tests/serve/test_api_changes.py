@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agenttrace.record.formats.diffs import Hunk, Made, change_of, hunks_of, text_change
+from agenttrace.record.formats.diffs import Hunk, Made, change_of, envelope_changes, hunks_of, text_change, written
 from agenttrace.record.outcomes import Fact
 from agenttrace.views.changes import changes_of, patch_of
 
@@ -154,6 +154,32 @@ def test_any_edits_apply(versions: list[list[str]], tmp_path_factory: pytest.Tem
     if patch:
         subprocess.run(["git", "apply", "-"], cwd=directory, input=patch.encode(), check=True)
         assert (directory / "f").read_text() == made[len(changes) - 1]
+
+
+def test_edits_of_a_patch_as_a_patch() -> None:
+    """What apply_patch adds and changes is a patch again, and says what is not known: places, and what was deleted."""
+    patch = (
+        "*** Begin Patch\n*** Add File: new.txt\n+one\n+two\n*** Update File: a.py\n"
+        "@@ def f():\n x = 1\n-y = 2\n+y = 3\n*** Delete File: old.py\n*** End Patch"
+    )
+    changes = [*envelope_changes(patch), *written("w.txt", "whole\n", "c")]
+    facts = [Fact(what=change, known_from="tool call", at=None, span_id=None) for change in changes]
+    found = changes_of(Named(), facts)  # type: ignore[arg-type]
+    assert [(file.path, file.added, file.removed) for file in found.files] == [
+        ("new.txt", 2, 0),
+        ("a.py", 1, 1),
+        ("old.py", 0, 0),
+        ("w.txt", 1, None),
+    ]
+    assert "".join(patch_of(found)) == (
+        "diff --git a/new.txt b/new.txt\nnew file mode 100644\n"
+        "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n"
+        "# the line numbers are not those of the file: the log does not have them\n"
+        "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n x = 1\n-y = 2\n+y = 3\n"
+        "# old.py: deleted; the log has no diff\n"
+        "# written as a whole: what the file was before is not in the log\n"
+        "diff --git a/w.txt b/w.txt\nnew file mode 100644\n--- /dev/null\n+++ b/w.txt\n@@ -0,0 +1,1 @@\n+whole\n"
+    )
 
 
 def test_lines_by_pages(client: httpx.Client) -> None:

@@ -20,6 +20,8 @@ MOST_READ = 20_000_000
 MOST_CHARACTERS = 4_000_000
 MOST_EDITS = 5_000
 
+#: How the diff of a file that was written as a whole begins.
+_WHOLE = "@@ -0,0 "
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 
 
@@ -132,18 +134,24 @@ def patch_of(changes: SessionChanges) -> Iterator[str]:
 
 def edit_patch(path: str, edit: FileEdit) -> str:
     """One edit as a patch."""
-    before, after = _quoted("a", path), _quoted("b", path)
-    head = f"diff --git {before} {after}\n"
-    if edit.created:
-        head += "new file mode 100644\n"
-    if edit.deleted and edit.diff:
-        head += "deleted file mode 100644\n"
     if not edit.diff:
-        return f"# {one_line_path(path)}: {'the diff is too long' if edit.cut else 'the log has no diff'}\n"
-    remark = "" if edit.numbered else "# the line numbers are not those of the file: the log does not have them\n"
-    old = "/dev/null" if edit.created else _ended(before)
-    new = "/dev/null" if edit.deleted else _ended(after)
-    return f"{remark}{head}--- {old}\n+++ {new}\n{edit.diff}"
+        what = "deleted; " if edit.deleted else ""
+        return f"# {one_line_path(path)}: {what}{'the diff is too long' if edit.cut else 'the log has no diff'}\n"
+    before, after = _quoted("a", path), _quoted("b", path)
+    head, old, new = f"diff --git {before} {after}\n", _ended(before), _ended(after)
+    if edit.created or edit.diff.startswith(_WHOLE):
+        head, old = f"{head}new file mode 100644\n", "/dev/null"
+    elif edit.deleted:
+        head, new = f"{head}deleted file mode 100644\n", "/dev/null"
+    return f"{_remark(edit)}{head}--- {old}\n+++ {new}\n{edit.diff}"
+
+
+def _remark(edit: FileEdit) -> str:
+    if not edit.numbered:
+        return "# the line numbers are not those of the file: the log does not have them\n"
+    if edit.diff.startswith(_WHOLE) and not edit.created:
+        return "# written as a whole: what the file was before is not in the log\n"
+    return ""
 
 
 def one_line_path(path: str) -> str:

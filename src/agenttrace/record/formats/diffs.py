@@ -196,4 +196,4 @@ def asked(changes: Iterable[FileChange]) -> list[FileChange]:
 def written(path: str | None, content: str | None, call: str | None) -> list[FileChange]:
     """A file that a call writes as a whole; what it overwrites is not known."""
     changes = asked(text_change(path, "", content or "", call, Made(created=True)))
-    return [msgspec.structs.replace(change, removed=None) for change in changes]
+    return [msgspec.structs.replace(change, removed=None, created=False) for change in changes]

@@ -5,7 +5,7 @@ import { API, ProblemError } from "../../../api/client";
 import { useGet } from "../../../api/queries";
 import type { FileEdit, FileEdits, SessionChanges } from "../../../api/shapes";
 import { useFormat } from "../../../format";
-import { Badge, Button, Copy, DiffHunks, Empty, LinkButton, Loaded, OpenFile, PathText, copy, toast } from "../../../parts";
+import { Badge, Button, Copy, DiffHunks, Empty, LinkButton, Loaded, OpenFile, PathText, copy, toast, visible } from "../../../parts";
 import { useShortcuts } from "../../../shell/shortcuts";
 import { useText } from "../../../text";
 import { address } from "../../../url";
@@ -127,7 +127,7 @@ function File({ session, file, current, onSpan }: FileProps) {
     if (current) section.current?.scrollIntoView({ block: "start" });
   }, [current]);
   return (
-    <section ref={section} className={styles.file} aria-label={file.path}>
+    <section ref={section} className={styles.file} aria-label={visible(file.path)}>
       <header>
         <h2>
           <PathText>{file.path}</PathText>
@@ -173,7 +173,7 @@ function OneEdit({ file, edit, onSpan }: { file: FileEdits; edit: FileEdit; onSp
       {edit.diff === "" ? (
         <p>{edit.cut ? t.cut : t.noDiff}</p>
       ) : (
-        <DiffHunks diff={edit.diff} numbered={edit.numbered} label={t.diffOf(file.path)} />
+        <DiffHunks diff={edit.diff} numbered={edit.numbered} label={t.diffOf(visible(file.path))} />
       )}
     </article>
   );

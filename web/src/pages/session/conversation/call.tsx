@@ -2,7 +2,7 @@
 import { useMemo } from "react";
 
 import type { TextPiece } from "../../../api/shapes";
-import { Code, Copy, Failed, JsonView, OpenFile, Text } from "../../../parts";
+import { Code, Copy, Failed, JsonView, OpenFile, Text, visible } from "../../../parts";
 import { useText } from "../../../text";
 import { useLongText } from "../data/long-text";
 import type { Arguments } from "../model/call-arguments";
@@ -77,7 +77,7 @@ function Fields({ fields }: { fields: Arguments }) {
 function Value({ name, value }: { name: string; value: unknown }) {
   if (typeof value === "object" && value !== null) return <JsonView value={value} open={1} />;
   const said = String(value);
-  if (said.length > LONG || said.includes("\n")) return <Code text={said} label={name} />;
+  if (said.length > LONG || said.includes("\n")) return <Code text={said} label={visible(name)} />;
   return (
     <>
       <Text mono none="–">

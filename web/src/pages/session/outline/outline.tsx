@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { useGet } from "../../../api/queries";
 import type { SessionChanges, SessionDetail } from "../../../api/shapes";
 import { useFormat } from "../../../format";
-import { Icon, PathText, Text } from "../../../parts";
+import { Icon, PathText, Text, visible } from "../../../parts";
 import { useText } from "../../../text";
 import { useAnnotations } from "../annotations/use-annotations";
 import type { Spans } from "../data/use-spans";
@@ -208,7 +208,7 @@ function NoteList({ session, onGo }: { session: SessionDetail; onGo: (id: string
                 <Text>{note.text}</Text>
               </p>
             ) : (
-              <button type="button" className={styles.entry} aria-label={oneLine(note.text ?? "")} onClick={() => onGo(note.span_id ?? "")}>
+              <button type="button" className={styles.entry} aria-label={visible(oneLine(note.text ?? ""))} onClick={() => onGo(note.span_id ?? "")}>
                 <span className={styles.words}>
                   <Text>{oneLine(note.text ?? "")}</Text>
                 </span>

@@ -6,7 +6,7 @@ import { get } from "../../../api/client";
 import { useGet, usePages } from "../../../api/queries";
 import type { EventDetail, SessionLine, SessionLines } from "../../../api/shapes";
 import { useFormat } from "../../../format";
-import { Button, Code, Copy, Empty, Failed, IconButton, Loading, PathText, Text } from "../../../parts";
+import { Button, Code, Copy, Empty, Failed, IconButton, Loading, PathText, Text, visible } from "../../../parts";
 import { useShortcuts } from "../../../shell/shortcuts";
 import { useText } from "../../../text";
 import { numberOf, useParams } from "../../../url";
@@ -102,7 +102,7 @@ function Line({ line, onSpan }: { line: SessionLine; onSpan: (id: string) => voi
         <span className={styles.number}>{f.count(line.number)}</span>
         <Text mono>{line.type}</Text>
         <span className="faint">{f.timeOfDay(line.at)}</span>
-        <span className={`faint ${styles.file}`} title={line.file}>
+        <span className={`faint ${styles.file}`} title={visible(line.file)}>
           <PathText>{line.file}</PathText>
         </span>
         <span className={`faint ${styles.place}`}>

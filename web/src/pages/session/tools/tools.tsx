@@ -3,7 +3,7 @@ import { useMemo, useState } from "react";
 
 import { useFormat } from "../../../format";
 import type { Column, Sort } from "../../../parts";
-import { Button, Empty, SearchInput, Section, StateMark, Table, Text } from "../../../parts";
+import { Button, Empty, SearchInput, Section, StateMark, Table, Text, visible } from "../../../parts";
 import { useText } from "../../../text";
 import { useParams } from "../../../url";
 import type { Spans } from "../data/use-spans";
@@ -94,7 +94,7 @@ function useColumns(onOpen: (tool: string) => void): Column<ToolStats>[] {
       lead: true,
       sortable: true,
       cell: (stats) => (
-        <button type="button" className={styles.tool} aria-label={t.open(stats.tool)} onClick={() => onOpen(stats.tool)}>
+        <button type="button" className={styles.tool} aria-label={t.open(visible(stats.tool))} onClick={() => onOpen(stats.tool)}>
           <Text>{stats.tool}</Text>
         </button>
       ),
