@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from agenttrace.store.insights import CacheQuery, FindingsQuery, InsightQuery
 from agenttrace.store.questions import EventLine, SearchQuery, UsageQuery
 from agenttrace.store.sqlite import sessions, span_rows, usage
 from agenttrace.store.sqlite.store import SqliteStore
@@ -19,6 +20,9 @@ from benchmarks.text import rare_word
 
 _LARGE, _LARGE_SPANS, _SMALL_SPANS, _SPANS_A_TURN = 10, 10_000, 100, 10
 _START, _SIXTY_DAYS = 1_789_200_000, 60 * 86_400
+#: Microseconds.
+_MONTH = 30 * 86_400 * 1_000_000
+_FAILURES = 0.05
 _MODELS = ("qwen-plus", "qwen-max", "kimi-k2", "deepseek-v3")
 
 Json = dict[str, object]
@@ -62,7 +66,8 @@ def _step(source: Source, place: Json, model: str, moment: float, *, tools: int)
     for number in range(tools):
         call = {"id": f"{place['turn']}.{place['step']}.{number}", "name": source.rng.choice(("Bash", "Read", "Edit"))}
         yield place | call | {"type": "tool.begin", "ts": moment + 0.1, "arguments": {"path": source.text.path()}}
-        yield place | call | {"type": "tool.end", "ts": moment + 0.4, "result": source.text.prose(120)}
+        failed = {"status": "error", "error": "Exit code 1"} if source.rng.random() < _FAILURES else {}
+        yield place | call | {"type": "tool.end", "ts": moment + 0.4, "result": source.text.prose(120)} | failed
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +85,8 @@ def measure(connection: sqlite3.Connection) -> list[Answer]:
     day = connection.execute("SELECT max(day) FROM usage_rollup").fetchone()[0]
 
     store = SqliteStore(connection, Path())
+    since = connection.execute("SELECT max(last_at) FROM sessions").fetchone()[0] - _MONTH
+    month, findings = InsightQuery(since=since), FindingsQuery(since=since)
 
     def search(text: str) -> Callable[[], list[EventLine]]:
         query = SearchQuery(text=text, limit=50)
@@ -90,6 +97,11 @@ def measure(connection: sqlite3.Connection) -> list[Answer]:
         "a session of 10,000 spans": lambda: span_rows.session_spans(connection, longest),
         "usage by day and model": lambda: usage.usage_rows(connection, UsageQuery(by="day")),
         "usage of one day": lambda: usage.usage_rows(connection, UsageQuery(by="model", since_day=day)),
+        "tools of 30 days": lambda: store.tool_figures(month),
+        "models of 30 days": lambda: store.model_figures(month),
+        "errors that repeat, 30 days": lambda: store.repeated_failures(findings),
+        "lost caches, 30 days": lambda: store.cache_losses(CacheQuery(since=since)),
+        "waits for the user, 30 days": lambda: store.user_waits(findings),
         "search, common word": search("file"),
         "search, rare word": search(rare_word()),
         "search, two words": search("circuit breaker"),

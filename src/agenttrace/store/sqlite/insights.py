@@ -136,7 +136,7 @@ def tool_figures(connection: sqlite3.Connection, query: InsightQuery, split: Ins
 #: Model calls with their response, which is looked up in the order of its table: a third of the time.
 STEPS = """
 SELECT c.session_id, c.span_id, c.trace_id, c.stream, c.start, c."end", c.status, c.turn_index, c.span_no, c.model,
-    c.response, c.attributes
+    c.response
 FROM spans c WHERE c.kind = 'step'{where} ORDER BY c.response
 """
 #: A model call is over when it asked for its last tool, although its log may close it with the results. Where tools
@@ -148,7 +148,7 @@ asked AS (
     FROM spans c WHERE c.kind = 'tool'{sessions} GROUP BY session_id, parent_id
 ),
 calls AS MATERIALIZED (
-    SELECT c.session_id, c.span_id, c.trace_id, c.start, c.status, c.turn_index, c.attributes,
+    SELECT c.session_id, c.span_id, c.trace_id, c.start, c.status, c.turn_index,
         coalesce(r.model, c.model, '') AS model, r.output_tokens, coalesce(r.estimated, 0) AS estimated,
         nullif(max(CASE WHEN c.status <> 'ok' THEN NULL WHEN a.last IS NULL THEN c."end"
             WHEN a.done IS NULL OR a.last <= a.done THEN a.last ELSE a.first END - c.start, 0), 0) / 1000 AS ms
@@ -221,7 +221,11 @@ def model_call_list(
 ) -> list[InsightCall]:
     """The latest failures of the models of a query, or their longest calls."""
     calls, values, _ = call_tables(query)
+    # Attributes are read of the few that are wanted.
+    found = f"SELECT * FROM calls c WHERE TRUE {_ORDERS[order]} LIMIT :limit"
     rows = connection.execute(
-        f"WITH {calls} SELECT {_CALL} FROM calls c WHERE TRUE {_ORDERS[order]} LIMIT :limit", {**values, "limit": limit}
+        f"WITH {calls} SELECT {_CALL.replace('c.attributes', 's.attributes')} FROM ({found}) c "
+        f"JOIN spans s ON s.session_id = c.session_id AND s.span_id = c.span_id WHERE TRUE {_ORDERS[order]}",
+        {**values, "limit": limit},
     )
     return [InsightCall._make(row) for row in rows]
