@@ -90,7 +90,11 @@ def test_the_html_file_is_harmless(visit: Visit, browser: Browser, tmp_path: Pat
     assert asked == [path.as_uri()]
     assert watched.complaints == []
     assert page.locator("script, iframe, object, embed, link, [src], [onload], [onerror]").count() == 0
+    page.emulate_media(media="print")
+    expect(page.locator("pre.result").first).to_be_visible()
+    page.emulate_media(media="screen")
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert problems(page) == []
     context.close()
 
 

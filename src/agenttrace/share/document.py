@@ -198,8 +198,9 @@ class _Document:
         told = self._without_repeated_prompt(told)
         if self._hide.hides:
             told = redacted(told, self._hide.text)
-        self._count(told, notes)
-        return self._page.span(self._shared(told, notes))
+        shared = self._shared(told, notes)
+        self._count(shared)
+        return self._page.span(shared)
 
     def _without_repeated_prompt(self, told: TranscriptSpan) -> TranscriptSpan:
         """A model call often has the prompt of its turn, which is shown once."""
@@ -225,14 +226,19 @@ class _Document:
             figures = [*figures[:1], *self._transcript.sums[row.span_id].figures, *figures[1:]]
         return SharedSpan(told, figures, call, notes)
 
-    def _count(self, told: TranscriptSpan, notes: list[Annotation]) -> None:
-        row = told.row
+    def _count(self, shared: SharedSpan) -> None:
+        """Count what is masked in all that is shown of a span."""
+        row, call = shared.told.row, shared.call
         if row.kind == "turn":
-            self._turn = told.title
-        where = self._turn if row.kind in ("turn", "step") else f"{self._turn}, {told.title}"
-        for content in told.contents:
+            self._turn = shared.told.title
+        where = self._turn if row.kind in ("turn", "step") else f"{self._turn}, {shared.told.title}"
+        if call is not None:
+            self.masked.note(call.command or "", f"{where}, command", row.span_id)
+            for text in (text for edit in call.edits for text in edit):
+                self.masked.note(text, f"{where}, edit", row.span_id)
+        for content in (*shared.contents, *shared.told.after):
             self.masked.note(content.text, f"{where}, {content.kind}", row.span_id)
-        self._count_notes(notes, f"{where}, notes", row.span_id)
+        self._count_notes(shared.annotations, f"{where}, notes", row.span_id)
 
     def _count_notes(self, notes: Sequence[Annotation], where: str, span_id: bytes | None) -> None:
         for note in notes:
