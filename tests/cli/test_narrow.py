@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 import pytest
@@ -80,11 +81,19 @@ def _printed(text: str, *, width: int, indent: int | None = None) -> list[str]:
     st.none() | st.integers(min_value=0, max_value=60),
 )
 def test_wrapping_loses_nothing(text: str, width: int, indent: int | None) -> None:
-    """All words, in order and whole; every line that is longer than the terminal is one word."""
+    """All characters, in order, and all words whole; every line that is longer than the terminal is one word."""
     lines = _printed(text, width=width, indent=indent)
-    assert " ".join(lines).split() == text.split()
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    assert re.findall("[ab/-]+", " ".join(lines)) == re.findall("[ab/-]+", text)
     for line in lines:
-        assert cell_len(line) <= width or len(line.split()) <= 1, line
+        assert cell_len(line) <= width or re.fullmatch(r"\s*[ab/-]+\s*", line), line
+
+
+def test_chinese_is_broken_between_characters() -> None:
+    """It has no spaces; no line begins with punctuation."""
+    lines = _printed("  AI: " + "好的，我看了。" * 10, width=20)
+    assert all(14 <= cell_len(line) <= 20 for line in lines[:-1])
+    assert not any(line.lstrip().startswith(("，", "。")) for line in lines)
 
 
 def test_a_link_stays_whole() -> None:

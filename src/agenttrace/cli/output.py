@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _PIPE_WIDTH = 240
+#: Chinese and Japanese have no spaces: a line may end behind every character, but not before punctuation.
+_WIDE = "\u2e80-\u2fff\u3005-\u3007\u3021-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_WIDE}][，。、；：！？）」』】〉》”’]*|[^\s{_WIDE}]+")
 
 
 @functools.cache
@@ -90,7 +93,7 @@ def _broken(line: Text, width: int, indent: int) -> Iterator[Text]:
 
     start = end = 0
     margin = Text()
-    for word in re.finditer(r"\S+", line.plain):
+    for word in _WORD.finditer(line.plain):
         if end > start and len(margin) + cell_len(line.plain[start : word.end()]) > width:
             yield margin + line[start:end]
             # A long path moves to the left before it is broken.
