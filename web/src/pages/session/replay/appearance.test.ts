@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { extent, shownRows } from "../model/rows";
 import { SpanTable } from "../model/span-table";
 import { randoms, session, timeline } from "../model/timelines";
-import { appearanceOf, appeared, passed, running, stepped } from "./appearance";
+import { appearanceOf, appeared, offsetOf, passed, running, stepped, timeOf } from "./appearance";
 
 const ALL = { errors: false, tool: "" };
 const SEEDS = Array.from({ length: 20 }, (_, seed) => seed + 1);
@@ -47,22 +47,29 @@ describe("a replay", () => {
     }
   });
 
-  it("steps through all rows and back", () => {
+  it("steps through all rows and back, also by the address", () => {
     for (const seed of SEEDS.slice(0, 6)) {
-      const table = tableOf(session(120, seed));
+      const random = randoms(seed);
+      const micros = () => 1.79e12 + Math.floor(random() * 3000) / 1000;
+      // Times as logs have them: with microseconds, some of them next to each other.
+      const table = tableOf(session(120, seed).map((span) => ({ ...span, start: span.start + micros(), end: (span.end ?? span.start) + micros() })));
+      const [from] = extent(table, 0);
+      const kept = (time: number) => timeOf(offsetOf(time, from), from);
       const rows = shownRows(table, ALL, () => false);
       const appearance = appearanceOf(table);
-      const counts: number[] = [];
-      let at: number | null = extent(table, 0)[0];
-      let last = at;
-      for (; at !== null; at = stepped(appearance, at, 1)) {
-        last = at;
-        counts.push(appeared(appearance, rows, at).length);
-      }
+      const walk = (start: number, direction: 1 | -1): [number[], number] => {
+        const counts: number[] = [];
+        let time = start;
+        for (let next: number | null = start; next !== null; next = stepped(appearance, time, direction)) {
+          time = kept(next);
+          counts.push(appeared(appearance, rows, time).length);
+        }
+        return [counts, time];
+      };
+      const [counts, last] = walk(from, 1);
       expect(counts.every((count, index) => index === 0 || count > (counts[index - 1] ?? 0))).toBe(true);
       expect(counts.at(-1)).toBe(rows.length);
-      const back: number[] = [];
-      for (let time: number | null = last; time !== null; time = stepped(appearance, time, -1)) back.push(appeared(appearance, rows, time).length);
+      const [back] = walk(last, -1);
       expect(back.toReversed()).toEqual(counts);
     }
   });

@@ -48,6 +48,16 @@ export function stepped(appearance: Appearance, time: number, direction: 1 | -1)
   return appearance.moments[direction > 0 ? count : count - 2] ?? null;
 }
 
+/** A time as the address has it: milliseconds since the beginning, exact to the microseconds of logs. */
+export function offsetOf(time: number, from: number): number {
+  return Math.round((time - from) * 1000) / 1000;
+}
+
+/** The time of an offset: half a microsecond later, because milliseconds since 1970 have no more digits. */
+export function timeOf(offset: number, from: number): number {
+  return from + offset + 0.0005;
+}
+
 /** The rows of what ran at a time, the latest first: model calls, tools and other spans. */
 export function running(table: SpanTable, time: number, most: number): number[] {
   const found: number[] = [];

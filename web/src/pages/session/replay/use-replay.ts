@@ -7,7 +7,7 @@ import type { View } from "../data/use-view";
 import { extent } from "../model/rows";
 import { SpanTable } from "../model/span-table";
 import { TimeScale, scaleOf } from "../model/time-scale";
-import { appearanceOf, appeared, passed, stepped } from "./appearance";
+import { appearanceOf, appeared, offsetOf, passed, stepped, timeOf } from "./appearance";
 
 export const SPEEDS = [1, 4, 16] as const;
 export type Speed = (typeof SPEEDS)[number];
@@ -60,10 +60,10 @@ export function useReplay(spans: Spans, view: View, live: boolean): Replay {
     const range = extent(spans.table, 0);
     return { appearance: appearanceOf(spans.table), scale: scaleOf(spans.table, range, range[1], true) };
   }, [spans, on]);
-  const asked = scale.from + ((playing ? moved : null) ?? written ?? 0);
+  const asked = timeOf((playing ? moved : null) ?? written ?? 0, scale.from);
   const at = Math.min(Math.max(asked, scale.from), scale.to);
   const { change } = params;
-  const write = useCallback((time: number | null) => change({ replay: time === null ? null : Math.round(time - scale.from) }), [change, scale]);
+  const write = useCallback((time: number) => change({ replay: offsetOf(time, scale.from) }), [change, scale]);
   const stop = useCallback(() => {
     setPlaying(false);
     setMoved(null);
@@ -82,7 +82,7 @@ export function useReplay(spans: Spans, view: View, live: boolean): Replay {
         setMoved(next - scale.from);
         if (performance.now() - lastWritten.current < WRITE) return;
         lastWritten.current = performance.now();
-        write(next);
+        write(Math.round(next));
       } else if (live) {
         // The replay has caught up: from here on the session goes on by itself.
         stop();
@@ -126,7 +126,7 @@ export function useReplay(spans: Spans, view: View, live: boolean): Replay {
     },
     play: (wanted) => {
       if (wanted && at >= scale.to) show(scale.from);
-      else show(at);
+      else show(Math.round(at));
       setPlaying(wanted);
     },
     step: (direction) => {
@@ -134,7 +134,7 @@ export function useReplay(spans: Spans, view: View, live: boolean): Replay {
       const next = stepped(appearance, at, direction);
       if (next !== null) show(next);
     },
-    seek: (position) => show(scale.timeAt(position)),
+    seek: (position) => show(Math.round(scale.timeAt(position))),
     setSpeed: (next) => change({ speed: next === USUAL ? null : next }),
   };
 }
