@@ -250,6 +250,15 @@ def test_looks(look: Visit, width: int) -> None:
     page.get_by_role("button", name="New rule").click()
     form = page.get_by_role("dialog")
     form.get_by_role("button", name="New action…").click()
+    form.get_by_role("radio", name="applications").check(force=True)
+    save = form.get_by_role("button", name="Save the action")
+    form.get_by_label("Name of the action").fill("two")
+    expect(save).to_be_disabled()
+    for app in ("session-review", "session-score"):
+        form.get_by_role("combobox", name="Applications").select_option(app)
+    form.get_by_role("button", name="Move session-score up").click()
+    expect(form.get_by_role("listitem")).to_have_text([re.compile("session-score"), re.compile("session-review")])
+    expect(save).to_be_enabled()
     form.get_by_role("button", name="Try on the last 7 days").click()
     expect(form.get_by_text("would have fired")).to_be_visible()
     assert problems(page) == []

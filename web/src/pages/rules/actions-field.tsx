@@ -163,7 +163,6 @@ function Apps({ list, chosen, onChange }: { list: RuleList; chosen: string[]; on
   const others = list.apps.filter((app) => !chosen.includes(app.name));
   return (
     <div className={styles.apps}>
-      <InOrder chosen={chosen} onChange={onChange} about={() => null} />
       <ChoiceField
         label={t.apps}
         value=""
@@ -171,6 +170,7 @@ function Apps({ list, chosen, onChange }: { list: RuleList; chosen: string[]; on
         options={others.map((app) => ({ value: app.name, label: `${app.name} · ${titleOf(app)}` }))}
         onChange={(name) => name && onChange([...chosen, name])}
       />
+      <InOrder chosen={chosen} onChange={onChange} about={() => null} />
       <p className="faint">{list.apps_problem ?? t.appsHint}</p>
       {missing.length > 0 && <p className="faint">{t.appsMissing([...new Set(missing)].join(", "))}</p>}
     </div>
