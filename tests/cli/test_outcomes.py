@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,19 @@ def test_one_session(program: Program) -> None:
     assert found["files"][0]["known_from"] == ["tool call"]
     assert "app.py" in program.run("outcomes", "feedbd99").stdout
     assert "Nothing came of" in program.run("outcomes", "b341ac93").stderr
+
+
+def test_the_edits_as_a_patch(program: Program, tmp_path: Path) -> None:
+    """The patch of a real session makes of the file before the one after; one file can be asked for alone."""
+    (tmp_path / "app.py").write_text("def add(a, b):\n    return a - b\n\n\nprint(add(2, 3))\n")
+    patch = program.run("outcomes", "feedbd99", "--patch").stdout
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=patch.encode(), check=True)
+    assert "return a + b" in (tmp_path / "app.py").read_text()
+    assert program.run("outcomes", "feedbd99", "--patch", "--path", "app.py").stdout == patch
+    found = program.json("outcomes", "feedbd99", "--path", "app.py")
+    assert [edit["numbered"] for edit in found["files"][0]["edits"]] == [True]
+    assert "did not change b.py" in program.run("outcomes", "feedbd99", "--patch", "--path", "b.py").stderr
+    assert "of one session" in program.run("outcomes", "--patch", code=2).stderr
 
 
 def test_the_list_has_the_figures_of_all(program: Program) -> None:

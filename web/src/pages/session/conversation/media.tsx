@@ -19,7 +19,7 @@ function useWords(): (info: Info, broken: boolean) => string {
     const name = Object.hasOwn(families, family) ? families[family] : t.families.image;
     const reason = info.problem ?? (broken ? "damaged" : null);
     const parts = [name, kind.replace(/\+xml$/, "").toUpperCase(), info.bytes === null ? "" : f.size(info.bytes), reason === null ? "" : t.problems[reason]];
-    return parts.filter((part) => part !== "").join(", ");
+    return parts.filter((part) => part !== "").join(t.comma);
   };
 }
 

@@ -6,6 +6,7 @@ export const text = words({
     media: {
       families: { image: "Picture", video: "Video", audio: "Sound" },
       open: "Open the picture",
+      comma: ", ",
       problems: {
         elsewhere: "not in the log",
         too_large: "too large to show",
@@ -24,6 +25,7 @@ export const text = words({
     media: {
       families: { image: "图片", video: "视频", audio: "音频" },
       open: "打开图片",
+      comma: "，",
       problems: {
         elsewhere: "不在日志中",
         too_large: "过大，无法显示",
