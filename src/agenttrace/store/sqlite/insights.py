@@ -135,25 +135,33 @@ def tool_figures(connection: sqlite3.Connection, query: InsightQuery, split: Ins
 
 #: Model calls with their response, which is looked up in the order of its table: a third of the time.
 STEPS = """
-SELECT c.session_id, c.span_id, c.trace_id, c.stream, c.start, c."end", c.status, c.turn_index, c.span_no, c.model,
-    c.response
+SELECT c.session_id, c.span_id, c.trace_id, c.stream, c.start, c.turn_index, c.span_no, c.response
 FROM spans c WHERE c.kind = 'step'{where} ORDER BY c.response
+"""
+#: Model calls with the times of the tools that they asked for: one sort of both is faster than a join.
+_ANSWERED = """
+SELECT session_id, span_id, max(trace_id) AS trace_id, max(start) AS start, max("end") AS "end", max(status) AS status,
+    max(turn_index) AS turn_index, max(model) AS model, max(response) AS response, min(asked) AS first,
+    max(asked) AS last, min(done) AS done
+FROM (
+    SELECT c.session_id, c.span_id, c.trace_id, c.start, c."end", c.status, c.turn_index, c.model, c.response,
+        NULL AS asked, NULL AS done
+    FROM spans c WHERE c.kind = 'step'{where}
+    UNION ALL
+    SELECT c.session_id, c.parent_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, c.start, c."end"
+    FROM spans c WHERE c.kind = 'tool'{sessions}
+) GROUP BY session_id, span_id HAVING max(start) IS NOT NULL ORDER BY max(response)
 """
 #: A model call is over when it asked for its last tool, although its log may close it with the results. Where tools
 #: were asked for after the first one had ended, the first one counts.
 _CALLS = """
 steps AS MATERIALIZED ({steps}),
-asked AS (
-    SELECT session_id, parent_id, min(start) AS first, max(start) AS last, min("end") AS done
-    FROM spans c WHERE c.kind = 'tool'{sessions} GROUP BY session_id, parent_id
-),
 calls AS MATERIALIZED (
     SELECT c.session_id, c.span_id, c.trace_id, c.start, c.status, c.turn_index,
         coalesce(r.model, c.model, '') AS model, r.output_tokens, coalesce(r.estimated, 0) AS estimated,
-        nullif(max(CASE WHEN c.status <> 'ok' THEN NULL WHEN a.last IS NULL THEN c."end"
-            WHEN a.done IS NULL OR a.last <= a.done THEN a.last ELSE a.first END - c.start, 0), 0) / 1000 AS ms
+        nullif(max(CASE WHEN c.status <> 'ok' THEN NULL WHEN c.last IS NULL THEN c."end"
+            WHEN c.done IS NULL OR c.last <= c.done THEN c.last ELSE c.first END - c.start, 0), 0) / 1000 AS ms
     FROM steps c LEFT JOIN responses r ON r.response = c.response
-        LEFT JOIN asked a ON a.session_id = c.session_id AND a.parent_id = c.span_id
     WHERE (r.response IS NULL OR r.session_id = c.session_id){models}
 )
 """
@@ -191,7 +199,8 @@ def call_tables(query: InsightQuery) -> Scope:
     """The tables ``calls`` and ``steps`` of a query, for a statement that begins with ``WITH``."""
     where, values, sessions = scope_of(query)
     models = model_test("coalesce(r.model, c.model, '')", query, values)
-    return Scope(_CALLS.format(steps=STEPS.format(where=where), sessions=sessions, models=models), values)
+    steps = _ANSWERED.format(where=where, sessions=sessions)
+    return Scope(_CALLS.format(steps=steps, models=models), values)
 
 
 # -- the calls behind the figures ---------------------------------------------------------------------------------
