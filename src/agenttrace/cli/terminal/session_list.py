@@ -58,6 +58,9 @@ class SessionsScreen(TraceScreen):
         # Asked after the wait: the user may have moved on meanwhile.
         chosen, self._sessions = self.chosen_session(), sessions
         self._recent = recent_since()
+        # Costs of sessions as they were before are not needed any more.
+        current = {(session.id, session.events) for session in sessions}
+        self._costs = {key: cost for key, cost in self._costs.items() if key in current}
         numbers = [session.id for session in self._sessions]
         # At the top the newest session is chosen, whichever it is.
         place = numbers.index(chosen.id) if chosen and self._list.cursor and chosen.id in numbers else None
