@@ -6,7 +6,7 @@ export const text = words({
     title: "Sessions",
     count: (shown: string) => `${shown} sessions`,
     one: "1 session",
-    titled: (count: string) => `${count} by title`,
+    titled: (count: string) => `${count} match by title`,
     list: "Sessions",
     filters: "Filters",
     filtersSet: (count: number) => `Filters (${count})`,
