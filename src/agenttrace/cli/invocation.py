@@ -11,8 +11,6 @@ from typing import Literal
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from agenttrace.views.resume import quoted
-
 #: Environments that uvx and ``pipx run`` make, and remove again.
 _UVX = re.compile(r"[/\\]uv[/\\](?:cache[/\\])?(?:archive|builds|environments)-v\d+[/\\]")
 _PIPX_RUN = re.compile(r"[/\\]pipx[/\\](?:\.cache[/\\])?[0-9a-f]{12,}$")
@@ -29,6 +27,8 @@ def program_line() -> str:
     """The command for this program in another terminal: its name where that is on PATH, else what starts it."""
     runner = temporary_environment()
     if runner is not None:
+        from agenttrace.views.resume import quoted
+
         source = _source()
         option = {"uvx": "--from", "pipx run": "--spec"}[runner]
         return f"{runner} {option} {quoted(source)} agenttrace" if source else f"{runner} agenttrace"
