@@ -72,8 +72,10 @@ def main() -> None:
             (dark, "overview", "/"),
             (light, "sessions", "/sessions"),
             (light, "session", f"/sessions/{session}"),
-            (dark, "waterfall", f"/sessions/{session}?view=waterfall&span={failed}"),
+            (dark, "waterfall", f"/sessions/{session}?tab=waterfall&span={failed}"),
             (light, "usage", "/usage"),
+            (light, "insights", "/insights"),
+            (dark, "changes", f"/sessions/{session}?tab=changes"),
             (dark, "job", f"/runs/jobs/{jobs['app3→app8→app7+app4→app5']}"),
         ):
             page.goto(path)
