@@ -1,7 +1,7 @@
 /** Tools, models and files of both sessions. */
 import type { FileComparison, FileFigures, ModelComparison, Spent, ToolComparison, ToolFigures } from "../../api/shapes";
 import { useFormat } from "../../format";
-import { PathText, Section, Text } from "../../parts";
+import { ModelName, PathText, Section, Text } from "../../parts";
 import { useText } from "../../text";
 import styles from "./compare.module.css";
 import { Difference } from "./difference";
@@ -47,7 +47,7 @@ export function ModelTable({ models }: { models: readonly ModelComparison[] }) {
     </>
   );
   const columns: SideColumn<ModelComparison>[] = [
-    { title: t.model, cell: (row) => <Text>{row.model}</Text> },
+    { title: t.model, cell: (row) => <ModelName id={row.model} /> },
     { title: t.tokens("A"), cell: (row) => spent(row.a) },
     { title: t.tokens("B"), cell: (row) => spent(row.b) },
     { title: t.difference, cell: (row) => <Difference a={tokensOf(row.a)} b={tokensOf(row.b)} show={f.tokens} short /> },

@@ -5,7 +5,7 @@ import { Link } from "wouter";
 
 import { useFormat } from "../../format";
 import type { Column, Sort } from "../../parts";
-import { Button, PathText, Table, Text } from "../../parts";
+import { Button, ModelName, PathText, Table, Text } from "../../parts";
 import { useText } from "../../text";
 import { changed, useParams } from "../../url";
 import { CallDrawer } from "./calls";
@@ -93,7 +93,7 @@ function useColumns<T>({ title, columns, by, nameOf, partOf, tools }: FiguresTab
       lead: true,
       sortable: true,
       value: nameOf,
-      cell: (row) => <Name name={nameOf(row)} part={partOf(row)} missing={tools ? t.none : t.noModel} />,
+      cell: (row) => <Name name={nameOf(row)} part={partOf(row)} tools={tools} missing={tools ? t.none : t.noModel} />,
     };
     if (by === null) return [name, ...columns];
     const part: FigureColumn<T> = {
@@ -108,11 +108,11 @@ function useColumns<T>({ title, columns, by, nameOf, partOf, tools }: FiguresTab
   }, [title, columns, by, nameOf, partOf, tools, t]);
 }
 
-function Name({ name, part, missing }: { name: string; part: string | null; missing: string }) {
+function Name({ name, part, tools, missing }: { name: string; part: string | null; tools: boolean; missing: string }) {
   const here = changed(window.location.search.replace(/^\?/, ""), { tool: name || "-", part });
   return (
     <Link href={`/insights?${here}`} className={styles.name}>
-      {name ? <Text line>{name}</Text> : missing}
+      {name === "" ? missing : tools ? <Text line>{name}</Text> : <ModelName id={name} />}
     </Link>
   );
 }
@@ -120,5 +120,5 @@ function Name({ name, part, missing }: { name: string; part: string | null; miss
 function Part({ by, part }: { by: Split; part: string | null }): ReactNode {
   const t = useText(text);
   if (!part) return <span className="faint">{by === "project" ? t.noProject : by === "model" ? t.noModel : t.none}</span>;
-  return <span className={styles.part}>{by === "project" ? <PathText>{part}</PathText> : <Text line>{part}</Text>}</span>;
+  return <span className={styles.part}>{by === "project" ? <PathText>{part}</PathText> : by === "model" ? <ModelName id={part} /> : <Text line>{part}</Text>}</span>;
 }

@@ -1,10 +1,11 @@
 /** Insights: how tools and models do over many sessions, and what stands out. */
 import { useMemo } from "react";
-import { useSearch } from "wouter";
+import { useLocation, useSearch } from "wouter";
 
 import { useGet } from "../../api/queries";
 import type { SessionFacets } from "../../api/shapes";
 import { Bar, MultiSelect, Page, Select, Tabs, panelProps } from "../../parts";
+import { SavedViews } from "../../saved-views/saved-views";
 import { useText } from "../../text";
 import { useChoice, useParams } from "../../url";
 import { PeriodFilter } from "../sessions/period-filter";
@@ -18,6 +19,7 @@ import { ToolTable } from "./tools";
 export default function Insights() {
   const t = useText(text);
   const search = useSearch();
+  const [, navigate] = useLocation();
   const params = useParams();
   const question = useMemo(() => questionOf(search), [search]);
   const [tab, setTab] = useChoice("tab", TABS);
@@ -33,6 +35,7 @@ export default function Insights() {
     <Page title={t.title} note={t.note}>
       <Tabs id="insights" label={t.tabs} choices={TABS.map((value) => ({ value, label: t[value] }))} value={tab} onChange={open} />
       <Controls question={question} onAsk={ask} by={by} splits={splits} />
+      <SavedViews page="insights" search={search} onApply={(saved) => navigate(saved ? `/insights?${saved}` : "/insights")} />
       <div {...panelProps("insights", tab)}>
         {tab === "findings" && <FindingList question={question} onClear={clear} />}
         {tab === "tools" && <ToolTable question={question} by={by} onClear={clear} />}
