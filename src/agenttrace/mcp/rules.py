@@ -57,10 +57,11 @@ def rules(context: ToolContext, asked: RuleArguments) -> FoundFirings:
     """What rules decided; events that do not match a rule are not stored."""
     session = None if asked.session is None else session_named(context, asked.session)
     number = None if session is None else session.id
-    found = context.store.rules.firings(rule=asked.rule, session=number, limit=asked.limit + 1)
-    rows = firings_of(context.store, found[: asked.limit], context.prices)
+    limit = min(asked.limit, MOST)
+    found = context.store.rules.firings(rule=asked.rule, session=number, limit=limit + 1)
+    rows = firings_of(context.store, found[:limit], context.prices)
     lines = [_line(context, each) for each in rows]
-    return FoundFirings(note=DATA_NOTE, firings=lines, more=len(found) > asked.limit)
+    return FoundFirings(note=DATA_NOTE, firings=lines, more=len(found) > limit)
 
 
 def _line(context: ToolContext, each: RuleFiring) -> FiringLine:
