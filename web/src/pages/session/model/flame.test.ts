@@ -101,6 +101,16 @@ describe("flameOf", () => {
     }
   });
 
+  it("draws all groups at one scale: none is narrower than its time", () => {
+    for (const seed of SEEDS) {
+      const flame = flameOf(tableOf(session(600, seed)), 0);
+      const whole = sum(flame.tops.map((top) => flame.groups[top]?.reach ?? 0));
+      for (const { group, width } of boxesOf(flame, "time", -1)) {
+        if (group >= 0) expect(width).toBeGreaterThanOrEqual((flame.groups[group]?.time ?? 0) / whole - 1e-9);
+      }
+    }
+  });
+
   it("takes thirty thousand spans", ({ annotate }) => {
     const table = tableOf(session(30_000));
     const start = performance.now();

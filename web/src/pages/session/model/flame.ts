@@ -21,6 +21,8 @@ export interface Group {
   errors: number;
   /** The durations of its spans, added up: those that ran at the same time count each. */
   time: number;
+  /** As long as that, or as everything inside together: a tool goes on after the model call that asked for it. */
+  reach: number;
   /** With everything inside. */
   tokens: number;
   unpriced: number;
@@ -79,13 +81,14 @@ export function flameOf(table: SpanTable, now: number): Flame {
   for (let index = groups.length - 1; index >= 0; index -= 1) {
     const group = groups[index];
     const parent = groups[group?.parent ?? -1];
+    if (group) group.reach = Math.max(group.reach, group.time);
     if (group && parent) addInside(parent, group);
   }
   return { groups, tops, groupOf };
 }
 
 function emptyGroup(key: string, kind: GroupKind, name: string, parent: number, depth: number): Group {
-  return { key, kind, name, parent, depth, children: [], count: 0, errors: 0, time: 0, tokens: 0, unpriced: 0, costs: {}, longest: -1 };
+  return { key, kind, name, parent, depth, children: [], count: 0, errors: 0, time: 0, reach: 0, tokens: 0, unpriced: 0, costs: {}, longest: -1 };
 }
 
 function addSpan(group: Group, table: SpanTable, row: number, now: number): void {
@@ -107,6 +110,7 @@ function lengthOf(table: SpanTable, row: number, now: number): number {
 }
 
 function addInside(parent: Group, group: Group): void {
+  parent.reach += group.reach;
   parent.tokens += group.tokens;
   parent.unpriced += group.unpriced;
   for (const [currency, cost] of Object.entries(group.costs)) parent.costs[currency] = (parent.costs[currency] ?? 0) + cost;
@@ -122,6 +126,11 @@ export function measuresOf(flame: Flame): Measure[] {
 export function valueOf(group: Group, measure: Measure): number {
   if (measure === "time") return group.time;
   return measure === "tokens" ? group.tokens : (group.costs[measure.slice("cost ".length)] ?? 0);
+}
+
+/** What a group is as wide as. */
+function widthOf(group: Group, measure: Measure): number {
+  return measure === "time" ? group.reach : valueOf(group, measure);
 }
 
 /** The keys from the top down to a group. */
@@ -184,7 +193,7 @@ export function boxesOf(flame: Flame, measure: Measure, narrowed: number): Box[]
   for (let at = narrowed; at >= 0; at = flame.groups[at]?.parent ?? -1) path.unshift(at);
   path.forEach((group, level) => found.push({ group, groups: 1, left: 0, width: 1, level }));
   const below = narrowed < 0 ? flame.tops : (flame.groups[narrowed]?.children ?? []);
-  const whole = narrowed < 0 ? 0 : valueOf(flame.groups[narrowed] as Group, measure);
+  const whole = narrowed < 0 ? 0 : widthOf(flame.groups[narrowed] as Group, measure);
   place(flame, measure, below, whole, { left: 0, width: 1, level: path.length }, path.length + LEVELS, found);
   return found;
 }
@@ -192,9 +201,8 @@ export function boxesOf(flame: Flame, measure: Measure, narrowed: number): Box[]
 type Space = Pick<Box, "left" | "width" | "level">;
 
 function place(flame: Flame, measure: Measure, groups: readonly number[], whole: number, space: Space, deepest: number, found: Box[]): void {
-  const value = (index: number) => valueOf(flame.groups[index] as Group, measure);
+  const value = (index: number) => widthOf(flame.groups[index] as Group, measure);
   const sum = groups.reduce((total, index) => total + value(index), 0);
-  // What runs at the same time is together longer than what it is in.
   const scale = space.width / (Math.max(sum, whole) || 1);
   const sorted = groups.filter((index) => value(index) > 0).sort((a, b) => value(b) - value(a));
   let { left } = space;
