@@ -55,7 +55,7 @@ function Missing({ names }: { names: string[] }) {
   const [first = "", ...others] = names;
   return (
     <span className={styles.quiet} title={visible(names.join("\n"))}>
-      {t.missing} <code>{visible(first)}</code> {others.length > 0 && t.andOthers(f.count(others.length))}{" "}
+      {t.missing} <strong>{visible(first)}</strong> {others.length > 0 && t.andOthers(f.count(others.length))}{" "}
       <Link href="/settings">{t.settings}</Link>
     </span>
   );

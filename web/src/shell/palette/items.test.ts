@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 
 import type { Item } from "./items";
-import { fit, readRecent, sections, withRecent } from "./items";
+import { SEARCH_ALL, fit, readRecent, sections, withRecent } from "./items";
 
 const item = (id: string, group: Item["group"], label: string, more: Partial<Item> = {}): Item => ({
   id,
@@ -52,6 +52,12 @@ describe("the list", () => {
   test("With words the group of the best entry comes first; sessions are those of the server.", () => {
     expect(shown("usage")).toEqual([["pages", "p:usage"], ["sessions", "s:1"]]);
     expect(shown("nothing like it")).toEqual([["sessions", "s:1"]]);
+  });
+
+  test("The search in all texts, which every word fits, comes last.", () => {
+    const all = [item(SEARCH_ALL, "actions", "Search all texts for “theme”", { words: "theme" }), ...ITEMS];
+    expect(sections(all, "theme", []).flatMap(({ items }) => items.map(({ id }) => id))).toEqual(["a:dark", SEARCH_ALL, "s:1"]);
+    expect(sections(all, "flaky", []).flatMap(({ items }) => items.map(({ id }) => id))).toEqual(["s:1", SEARCH_ALL]);
   });
 });
 

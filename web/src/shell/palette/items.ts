@@ -19,6 +19,8 @@ export interface Item {
   run?: () => void;
 }
 
+/** The search in all texts: it is offered whatever is typed, after everything that fits. */
+export const SEARCH_ALL = "search";
 /** At most so many of a group while something is typed. */
 const MOST: Partial<Record<Group, number>> = { sessions: 8, projects: 5, models: 5, views: 5 };
 const MOST_RECENT = 6;
@@ -61,7 +63,7 @@ export function sections(items: readonly Item[], typed: string, recent: readonly
     const others = items.filter((item) => !lately.includes(item) && ["pages", "views", "actions"].includes(item.group));
     return grouped([["recent", lately], ...groupsOf(others)]);
   }
-  const scores = new Map(items.map((item) => [item, item.group === "sessions" ? 2 : fit(item, typed)]));
+  const scores = new Map(items.map((item) => [item, item.id === SEARCH_ALL ? 0.1 : item.group === "sessions" ? 2 : fit(item, typed)]));
   const score = (item: Item) => (scores.get(item) ?? 0) + (recent.includes(item.id) ? 0.5 : 0);
   const found = items.filter((item) => (scores.get(item) ?? 0) > 0);
   const groups = groupsOf(found).map(([group, members]): [Group, Item[]] => [

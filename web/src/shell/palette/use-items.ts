@@ -19,6 +19,7 @@ import { setTheme } from "../../theme";
 import { address } from "../../url";
 import { text as shellText } from "../text";
 import type { Item, Recent } from "./items";
+import { SEARCH_ALL } from "./items";
 import { text } from "./text";
 
 interface Sources {
@@ -106,7 +107,7 @@ function useSearchAll(typed: string): Item[] {
   const t = useText(text);
   if (typed === "") return [];
   const label = t.searchAll(typed);
-  return [{ id: "search", group: "actions", label, words: typed, icon: "search", href: address("/sessions", { q: typed }) }];
+  return [{ id: SEARCH_ALL, group: "actions", label, words: typed, icon: "search", href: address("/sessions", { q: typed }) }];
 }
 
 function useActions(onHelp: () => void): Item[] {
