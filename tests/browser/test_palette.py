@@ -8,6 +8,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from cli.conftest import eventually
+
 from .conftest import Visit, overflow, running, settled
 from .test_keyboard import here
 from .test_looks import ground, problems
@@ -17,7 +19,17 @@ from .test_looks import ground, problems
 def own_with_demo(own: running) -> running:
     """The demo data, as somebody loads it who looks around."""
     own.program.run("demo", "load")
+    eventually(lambda: "Flaky link checker test" in _titles(own) and _behind(own) == 0, "the demo sessions")
     return own
+
+
+def _titles(own: running) -> set[str]:
+    return {session["title"] for session in own.program.json("sessions", "--limit", "0")}
+
+
+def _behind(own: running) -> int:
+    found: int = own.program.json("status")["behind_bytes"]
+    return found
 
 
 @pytest.fixture
