@@ -99,7 +99,7 @@ def _broken(line: Text, width: int, indent: int) -> Iterator[Text]:
             # A long path moves to the left before it is broken.
             start, margin = word.start(), Text(" " * max(0, min(indent, width - cell_len(word[0]))))
         end = word.end()
-    yield margin + line[start:]
+    yield margin + line[start:end]
 
 
 def put(line: Text) -> None:

@@ -10,7 +10,6 @@ import msgspec
 from agenttrace.model import Price
 from agenttrace.prices.parsing import MILLION, half_up
 from agenttrace.prices.table import displayed
-from agenttrace.record.formats.context import canonical
 from agenttrace.store.insights import (
     LOOP_FAILURES,
     CacheLoss,
@@ -255,6 +254,9 @@ class _Finder:
 
 def _canonical(arguments: str) -> bytes:
     """Arguments as they are compared: the order of the keys of an object means nothing."""
+    # The formats of all agents come with it, and commands that show no findings do not wait for them.
+    from agenttrace.record.formats.context import canonical
+
     try:
         value = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
