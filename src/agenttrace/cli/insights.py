@@ -15,8 +15,9 @@ from agenttrace.cli.options import Agent, AsJson, Project
 from agenttrace.cli.sessions import short_id
 from agenttrace.prices.costing import Cashier
 from agenttrace.views import figures
-from agenttrace.views.findings import FindingKind, findings
 from agenttrace.views.insights import (
+    KINDS,
+    FindingKind,
     InsightPeriod,
     ModelInsight,
     ModelInsights,
@@ -87,9 +88,7 @@ def insights(
     )
     if view == "findings":
         _refuse(by=by, sort=sort)
-        _show_findings(
-            settings, period, get_args(FindingKind) if kind is None else (kind,), limit or 10, as_json=as_json
-        )
+        _show_findings(settings, period, KINDS if kind is None else (kind,), limit or 10, as_json=as_json)
     elif kind:
         raise UsageError("--kind is for findings", "Leave it out, or: agenttrace insights findings")
     elif view == "tools":
@@ -222,6 +221,7 @@ def _show_findings(
     settings: Settings, period: InsightPeriod, kinds: Sequence[FindingKind], limit: int, *, as_json: bool
 ) -> None:
     from agenttrace.record.texts.session_texts import SessionTexts
+    from agenttrace.views.findings import findings
 
     cashier = Cashier.load(settings)
     with opening.opened_store(settings) as store:

@@ -192,7 +192,7 @@ _SLOW_BUILD = (
                 step(
                     "",
                     shell(
-                        "CI_PASSWORD=n0t-a-r34l-k3y-0f-ours ./ci/durations --last 20",
+                        "CI_PASSWORD=n0t-a-r34l-k3y ./ci/durations --last 20",
                         "install 370\nbundle 220\ne2e 175\n",
                     ),
                     thinking="The build log index has durations.",

@@ -9,8 +9,10 @@ import msgspec
 from agenttrace.mcp.naming import agent_named
 from agenttrace.mcp.tool import DATA_NOTE, Agent, Arguments, Project, Tool, ToolAnswer, most, text
 from agenttrace.mcp.tool_runner import ToolContext
-from agenttrace.views.findings import KINDS, Finding, FindingKind, findings
+from agenttrace.views.findings import Finding, findings
 from agenttrace.views.insights import (
+    KINDS,
+    FindingKind,
     InsightPeriod,
     InsightSpan,
     ModelInsight,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from agenttrace.model import Price
 from agenttrace.prices.parsing import MILLION, half_up
 from agenttrace.prices.table import displayed
+from agenttrace.record.formats.context import canonical
 from agenttrace.store.insights import (
     LOOP_FAILURES,
     CacheLoss,
@@ -26,7 +27,7 @@ from agenttrace.store.insights import (
 )
 from agenttrace.store.questions import UsageRow
 from agenttrace.views import figures
-from agenttrace.views.insights import InsightPeriod, InsightSpan, SpanLinks
+from agenttrace.views.insights import KINDS, FindingKind, InsightPeriod, InsightSpan, SpanLinks
 from agenttrace.views.plain import one_line
 from agenttrace.views.spans import joined
 from agenttrace.views.times import iso
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from agenttrace.store.questions import SpanRow
     from agenttrace.store.store import Store
 
-FindingKind = Literal["retry_loop", "repeated_failure", "cache_break", "expensive_turn", "long_wait"]
-KINDS: tuple[FindingKind, ...] = get_args(FindingKind)
 
 #: Turns whose arguments are read, for each loop that is wanted.
 _CANDIDATES = 3
@@ -254,9 +253,6 @@ class _Finder:
 
 def _canonical(arguments: str) -> bytes:
     """Arguments as they are compared: the order of the keys of an object means nothing."""
-    # The formats of all agents come with it, and commands that show no findings do not wait for them.
-    from agenttrace.record.formats.context import canonical
-
     try:
         value = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):

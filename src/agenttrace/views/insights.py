@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -31,6 +31,9 @@ ToolSort = Literal["calls", "failures", "failure_rate", "p50", "p95", "max", "to
 ModelSort = Literal["cost", "calls", "errors", "p50", "p95", "speed", "cache", "turn_cost", "sessions", "last", "name"]
 ToolSplit = Literal["agent", "project", "model"]
 ModelSplit = Literal["agent", "project"]
+#: What findings there are.
+FindingKind = Literal["retry_loop", "repeated_failure", "cache_break", "expensive_turn", "long_wait"]
+KINDS: tuple[FindingKind, ...] = get_args(FindingKind)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,13 @@ from pydantic import BaseModel, Field
 from agenttrace.serve.api.answers import Cached, answer, endpoint
 from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
-from agenttrace.views.findings import KINDS, FindingKind, Findings, findings
+from agenttrace.views.findings import Findings, findings
 from agenttrace.views.insights import (
+    KINDS,
     NO_CALLS,
     NO_MODELS,
     NO_TOOLS,
+    FindingKind,
     InsightCalls,
     InsightPeriod,
     ModelInsights,
