@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ class Engines:
     def record(self, sessions: int) -> None:
         """So many sessions, each of which waits for the user."""
         for number in range(sessions):
-            base = {"v": 1, "session": f"s{number}", "turn": 1, "ts": 1_794_700_000.0 + number}
+            base = {"v": 1, "session": f"s{number}", "turn": 1, "ts": time.time() - 600 + number}
             lines = [base | {"type": "turn.begin", "id": "t", "prompt": f"Question {number}."}]
             lines.append(base | {"type": "turn.end", "id": "e", "status": "ok"})
             (self.logs / f"s{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

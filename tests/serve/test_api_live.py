@@ -443,6 +443,7 @@ def test_what_is_said_in_changed_spans_goes_with_them(logs: Logs, monkeypatch: p
                         "chars": len(said.text),
                         "index": index,
                         "call": said.call,
+                        "media": None,
                     }
                     for index, said in enumerate(contents)
                 ]
