@@ -63,7 +63,7 @@ def test_pages_hold_every_session_once(asker: Asker, sessions: list[dict[str, An
         ({"project": "%"}, set()),
         ({"since": "2026-11-15T09:09:15Z"}, {CLAUDE_FORK}),
         ({"until": "2020-01-01"}, set()),
-        ({"state": "ended"}, set()),
+        ({"state": "working"}, set()),
     ],
 )
 def test_filters(asker: Asker, filters: dict[str, str], expected: set[str]) -> None:

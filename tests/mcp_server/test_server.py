@@ -26,6 +26,7 @@ NAMES = [
     "usage",
     "limits",
     "errors",
+    "insights",
     "rules",
     "status",
 ]
