@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-#: A share of what the profile says (see ``conftest.py``): 40 in CI, 400 in a thorough run.
+#: A share of what the profile says (see ``conftest.py``): 24 in CI, 400 in a thorough run.
 COSTLY = settings(max_examples=max(20, settings().max_examples * 2 // 5))
