@@ -33,6 +33,7 @@ _SENSIBLE = {
     "b": st.sampled_from([CLAUDE, "5bc45ad6", "", "nothing"]),
     "span": st.from_regex(r"[0-9a-f]{16}", fullmatch=True),
     "agent": st.sampled_from(["claude-code", "codex", "nobody", ""]),
+    "path": st.sampled_from(["README.md", "src/", "..", "%", ""]) | _TEXT,
     "project": st.sampled_from(["work", "%", "_", "\\", "'", ""]),
     "since": st.sampled_from(["7d", "2026-11-15", "2026-11-15T09:00Z", "999999w", "0001-01-01", "9999-12-31"]),
     "until": st.sampled_from(["today", "2026-11-16", "9999-12-31T23:59:59-23:59", "0001-01-01T00:00+23:59"]),
