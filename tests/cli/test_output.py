@@ -9,7 +9,7 @@ import re
 from operator import itemgetter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -97,6 +97,7 @@ def test_texts_are_cut_between_characters(parts: list[str], end: int) -> None:
 
 
 @given(nasty, st.booleans())
+@example("\ud800", False)
 def test_json_reaches_a_terminal_without_harm(text: str, one_line: bool) -> None:
     """It is valid, equal, and has no raw control characters or invisible characters."""
     written = io.BytesIO()

@@ -162,11 +162,11 @@ def print_json(value: Any, *, one_line: bool = False) -> None:  # noqa: ANN401 -
     """
     try:
         data = msgspec.json.encode(value)
+        if not one_line:
+            data = msgspec.json.format(data, indent=2)
     except UnicodeEncodeError:
-        # Paths with bytes that are no UTF-8 carry half surrogates; they are shown as \udcXX.
-        data = json.dumps(msgspec.to_builtins(value)).encode("ascii")
-    if not one_line:
-        data = msgspec.json.format(data, indent=2)
+        # Paths with bytes that are no UTF-8 carry half surrogates; they are shown as \udcXX, which msgspec refuses.
+        data = json.dumps(msgspec.to_builtins(value), indent=None if one_line else 2).encode("ascii")
     sys.stdout.flush()
     sys.stdout.buffer.write(_escaped(data) + b"\n")
     sys.stdout.buffer.flush()
