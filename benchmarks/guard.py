@@ -15,7 +15,7 @@ from benchmarks.measure import sandbox_environ
 from benchmarks.table import Result, Row
 
 ROUNDS = 40
-_SAID = {"session_id": "s", "hook_event_name": "PreToolUse", "cwd": "/work/shop", "tool_name": "Bash"}
+_SAID = {"session_id": "s", "hook_event_name": "PreToolUse", "cwd": "/home/dev/shop", "tool_name": "Bash"}
 _BUDGETS = "".join(f"[budgets.b{number}]\nperiod = 'day'\ntokens = 1_000_000\n" for number in range(10))
 
 

@@ -37,7 +37,7 @@ class Spent:
     model: str = DOLLAR
     agent: str = "codex"
     session: str = "s"
-    project: str | None = "/work/shop"
+    project: str | None = "/home/dev/shop"
 
 
 def settings_with(home: Path, budgets: Mapping[str, Mapping[str, Any]], **usage: Any) -> Settings:  # noqa: ANN401

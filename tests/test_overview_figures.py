@@ -169,7 +169,7 @@ def _midnight(day: str, timezone: str) -> int:
 
 def test_projects_are_those_of_thirty_days(tmp_path: Path) -> None:
     """The most expensive first; older usage does not count, and sessions without a project are one of them."""
-    shop, blog = "/work/shop", "/work/blog"
+    shop, blog = "/home/dev/shop", "/home/dev/blog"
     spent = [
         Spent(name="a", project=shop, session="1"),
         Spent(name="b", project=blog, session="2", at=NOON - 29 * DAY, tokens=2_000_000),

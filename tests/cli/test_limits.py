@@ -12,7 +12,7 @@ MONTH = '[budgets.all-agents-of-this-machine]\nperiod = "month"\ntokens = 1_000\
 
 def _spend(program: Program, tokens: int, *, model: str = "gpt-5") -> None:
     """Have an application of this machine use so much, now."""
-    begin = {"type": "session.begin", "id": "s", "ts": time.time(), "project": "/work/shop", "title": "a session"}
+    begin = {"type": "session.begin", "id": "s", "ts": time.time(), "project": "/home/dev/shop", "title": "a session"}
     turn = {"type": "turn.begin", "id": "t", "turn": 1, "prompt": "go", "ts": time.time()}
     usage = {"input_tokens": tokens, "output_tokens": 0}
     used = {"type": "usage", "id": "u", "turn": 1, "model": model, "response": "r", "usage": usage, "ts": time.time()}

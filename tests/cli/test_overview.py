@@ -13,7 +13,7 @@ def test_figures_and_what_needs_the_user(program: Program) -> None:
     (program.home / "agenttrace.toml").write_text('[budgets.all]\nperiod = "day"\ntokens = 1_000\n')
     for name, ago, tokens in (("now", 1.0, 900), ("before", 400.0 * 86_400, 50)):
         at = time.time() - ago
-        begin = {"type": "session.begin", "id": "s", "ts": at, "project": "/work/shop", "title": name}
+        begin = {"type": "session.begin", "id": "s", "ts": at, "project": "/home/dev/shop", "title": name}
         usage = {"input_tokens": tokens, "output_tokens": 0}
         used = {"type": "usage", "id": "u", "turn": 1, "model": "gpt-5", "response": name, "usage": usage, "ts": at}
         program.log(name, begin, {"type": "turn.begin", "id": "t", "turn": 1, "prompt": "go", "ts": at}, used)
@@ -27,7 +27,7 @@ def test_figures_and_what_needs_the_user(program: Program) -> None:
         "1 working",
         "budget all: 90% used",
         "agenttrace up",
-        "/work/shop",
+        "/home/dev/shop",
     ):
         assert text in shown
     found = program.json("overview")
@@ -35,4 +35,4 @@ def test_figures_and_what_needs_the_user(program: Program) -> None:
     assert [each["kind"] for each in found["attention"]] == ["recorder_stopped", "budget"]
     assert found["sessions"] == {"working": 1, "waiting": 0, "interrupted": 0}
     assert sum(sum(day["hours"]) for day in found["activity"]) == 1
-    assert [each["project"] for each in found["projects"]] == ["/work/shop"]
+    assert [each["project"] for each in found["projects"]] == ["/home/dev/shop"]

@@ -63,14 +63,14 @@ def test_periods_follow_each_other(day: date, period: Period) -> None:
 def test_where_chooses_agents_projects_and_models(tmp_path: Path) -> None:
     """By name, by path, by glob; where nothing matches, nothing is spent."""
     spent = (
-        Spent(name="1", agent="codex", session="1", project="/work/shop"),
-        Spent(name="2", agent="claude-code", session="2", project="/work/till", tokens=2_000_000),
+        Spent(name="1", agent="codex", session="1", project="/home/dev/shop"),
+        Spent(name="2", agent="claude-code", session="2", project="/home/dev/till", tokens=2_000_000),
         Spent(name="3", agent="codex", session="3", project=None, model=FREE, tokens=4_000_000),
     )
     wanted = {
         "agent": ({"agent": "codex"}, 5_000_000),
         "name": ({"project": "shop"}, 1_000_000),
-        "glob": ({"project": "/work/*"}, 3_000_000),
+        "glob": ({"project": "/home/dev/*"}, 3_000_000),
         "model": ({"model": "gpt-*"}, 3_000_000),
         "both": ({"model": "gpt-*", "agent": ["codex", "kimi-cli"]}, 1_000_000),
         "none": ({"project": "elsewhere"}, 0),

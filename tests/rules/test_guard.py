@@ -46,7 +46,7 @@ class Home:
 
     def ask(self, agent: str = "claude-code", event: str = "PreToolUse", **said: object) -> Any:  # noqa: ANN401
         """What a hook answers, as JSON; ``None`` where it says nothing."""
-        fields = {"session_id": "s", "cwd": "/work/shop", "hook_event_name": event, **said}
+        fields = {"session_id": "s", "cwd": "/home/dev/shop", "hook_event_name": event, **said}
         reply = guard_hook.answer(str(self.path), agent, fields)
         assert reply.code == 0
         return json.loads(reply.stdout) if reply.stdout else None
@@ -102,12 +102,12 @@ def test_budgets_of_others_do_not_matter(home: Home) -> None:
         "[budgets.model]\ntokens = 1\nwhere = { model = 'gpt-*' }\n"
         "[budgets.each]\nperiod = 'session'\ntokens = 1\n"
     )
-    home.spend(now("1", 1, agent="codex", session="big", project="/work/shop"))
+    home.spend(now("1", 1, agent="codex", session="big", project="/home/dev/shop"))
     spoken = home.ask(session_id="new", cwd="/elsewhere")
     assert list(spoken) == ["systemMessage"]
     assert "budget model" in spoken["systemMessage"]
     assert home.ask(session_id="new", cwd="/elsewhere", model="opus") is None
-    for said in ({"cwd": "/work/shop"}, {"cwd": "/", "model": "gpt-5"}):
+    for said in ({"cwd": "/home/dev/shop"}, {"cwd": "/", "model": "gpt-5"}):
         assert "stopReason" in home.ask(**{"session_id": "new2", **said})
     texts = home.ask(agent="codex", session_id="big", cwd="/")["hookSpecificOutput"]["permissionDecisionReason"]
     # The directory is that of the recorded session.
@@ -268,7 +268,7 @@ budgets = st.fixed_dictionaries(
         "ends": st.sampled_from(["", "2026-11-12 00:00"]),
         "problem": st.just("why"),
         "agents": st.lists(st.sampled_from(["codex", "claude-code"])),
-        "projects": st.lists(st.sampled_from(["shop", "/work/*"])),
+        "projects": st.lists(st.sampled_from(["shop", "/home/dev/*"])),
         "models": st.lists(st.sampled_from(["gpt-*", "opus"])),
         "session": st.none() | st.sampled_from(["s", "t"]),
         "agent": st.just("codex"),
@@ -313,7 +313,7 @@ def test_the_hook_loads_nothing_that_takes_time(home: Home) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", script],
-        input=b'{"cwd": "/work/shop"}',
+        input=b'{"cwd": "/home/dev/shop"}',
         env={**os.environ, "AGENTTRACE_HOME": str(home.path)},
         capture_output=True,
         check=True,

@@ -12,7 +12,7 @@ from .machine import Line, Logs
 AGENT = "agenttrace"
 #: Seconds; all sessions are over.
 BASE = 1_700_000_000
-PROJECTS = (None, "/work/Shop", "/work/shop/ÄPFEL", "/srv/log_1")
+PROJECTS = (None, "/home/dev/Shop", "/home/dev/shop/ÄPFEL", "/srv/log_1")
 MODELS = ("claude-sonnet-4-5", "gpt-5", "nobody-knows", None)
 TOOLS = ("Bash", "Bash", "Read", "Edit", "AskUserQuestion", "mcp__db__query")
 ERRORS = ("Exit code 1", "Exit code 1\nNameError", "连接失败", "Exit code 2")
