@@ -39,6 +39,14 @@ def page(own_with_demo: running, own_visit: Visit) -> Page:
     return found
 
 
+#: What a fast typist does: Enter comes before the browser has drawn the list for the last letter.
+TYPED_AND_ENTERED = """(input, text) => {
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(input, text);
+    input.dispatchEvent(new InputEvent("input", { bubbles: true }));
+    input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+}"""
+
+
 def open_palette(page: Page) -> None:
     page.keyboard.press("Control+k")
     expect(page.get_by_role("combobox", name=re.compile("Go to anything|快速前往"))).to_be_focused()
@@ -85,9 +93,9 @@ def test_the_keyboard_reaches_everything(page: Page) -> None:
     page.goto("/files")
     settled(page)
     open_palette(page)
-    page.keyboard.type("theme dark")
-    page.keyboard.press("Enter")
+    palette.get_by_role("combobox").evaluate(TYPED_AND_ENTERED, "theme dark")
     expect(palette).to_have_count(0)
+    expect(page).to_have_url(re.compile("/files$"))
     assert ground(page) < 60
     open_palette(page)
     page.keyboard.type("zzz nothing")

@@ -54,6 +54,12 @@ describe("the list", () => {
     expect(shown("nothing like it")).toEqual([["sessions", "s:1"]]);
   });
 
+  test("Sessions of the words before stay only while they fit.", () => {
+    const ids = (typed: string) => sections(ITEMS, typed, [], false).flatMap(({ items }) => items.map(({ id }) => id));
+    expect(ids("flaky")).toEqual(["s:1"]);
+    expect(ids("usage")).toEqual(["p:usage"]);
+  });
+
   test("The search in all texts, which every word fits, comes last.", () => {
     const all = [item(SEARCH_ALL, "actions", "Search all texts for “theme”", { words: "theme" }), ...ITEMS];
     expect(sections(all, "theme", []).flatMap(({ items }) => items.map(({ id }) => id))).toEqual(["a:dark", SEARCH_ALL, "s:1"]);

@@ -55,15 +55,17 @@ export interface Section {
 
 /**
  * The entries in the order of the list. Without words: recent ones, then pages, views and actions. With words: those that
- * fit, groups by their best entry; sessions were chosen by the server. Recent entries come first in their group.
+ * fit, groups by their best entry. Sessions were chosen by the server once it has `answered`; until then those of the words
+ * before are shown, as far as they fit. Recent entries come first in their group.
  */
-export function sections(items: readonly Item[], typed: string, recent: readonly string[]): Section[] {
+export function sections(items: readonly Item[], typed: string, recent: readonly string[], answered = true): Section[] {
   if (typed.trim() === "") {
     const lately = recent.flatMap((id) => items.find((item) => item.id === id) ?? []).slice(0, MOST_RECENT);
     const others = items.filter((item) => !lately.includes(item) && ["pages", "views", "actions"].includes(item.group));
     return grouped([["recent", lately], ...groupsOf(others)]);
   }
-  const scores = new Map(items.map((item) => [item, item.id === SEARCH_ALL ? 0.1 : item.group === "sessions" ? 2 : fit(item, typed)]));
+  const fits = (item: Item) => (item.group === "sessions" ? (answered || fit(item, typed) > 0 ? 2 : 0) : fit(item, typed));
+  const scores = new Map(items.map((item) => [item, item.id === SEARCH_ALL ? 0.1 : fits(item)]));
   const score = (item: Item) => (scores.get(item) ?? 0) + (recent.includes(item.id) ? 0.5 : 0);
   const found = items.filter((item) => (scores.get(item) ?? 0) > 0);
   const groups = groupsOf(found).map(([group, members]): [Group, Item[]] => [

@@ -1,5 +1,5 @@
 /** The palette: everything by its name, from the keyboard. A combobox with a list of options, in a modal dialog. */
-import { useDeferredValue, useEffect, useId, useMemo, useRef, useState } from "react";
+import { useEffect, useId, useMemo, useRef, useState } from "react";
 import type { KeyboardEvent } from "react";
 import { useLocation } from "wouter";
 
@@ -60,11 +60,12 @@ export default function Palette({ onClose, onHelp }: PaletteProps) {
 function useFound(typed: string, recent: ReturnType<typeof readRecent>, onHelp: () => void): Section[] {
   const paused = usePaused(typed.trim());
   const asked = { words: paused, limit: SESSIONS };
-  const sessions = useGet<SessionList>("/sessions", asked, { when: paused !== "", keep: true, fresh: 10_000 }).data;
+  const sessions = useGet<SessionList>("/sessions", asked, { when: paused !== "", keep: true, fresh: 10_000 });
   const facets = useGet<SessionFacets>("/sessions/facets", {}, { fresh: 60_000 }).data;
-  const items = useItems({ typed, sessions: paused === "" ? undefined : sessions?.items, facets, recent, onHelp });
-  const deferred = useDeferredValue(typed);
-  return useMemo(() => sections(items, deferred, recent.map(({ id }) => id)), [items, deferred, recent]);
+  const items = useItems({ typed, sessions: paused === "" ? undefined : sessions.data?.items, facets, recent, onHelp });
+  const answered = paused === typed.trim() && !sessions.isPlaceholderData;
+  // Never a moment behind what is typed: Enter takes the first entry of the list.
+  return useMemo(() => sections(items, typed, recent.map(({ id }) => id), answered), [items, typed, recent, answered]);
 }
 
 function usePaused(typed: string): string {
