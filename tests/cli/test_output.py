@@ -230,3 +230,16 @@ def test_a_wide_terminal_shows_everything(table: tuple[list[Column[list[str]]], 
     assert header.split() == [column.name for column in columns]
     for row, line in zip(rows, body, strict=True):
         assert all(cell in line for cell in row)
+
+
+def test_columns_with_nothing_in_them_go_before_a_text_is_cut() -> None:
+    """A column of dashes is shown only where there is room for everything."""
+    columns = [
+        Column[str]("title", lambda row: row, least=6),
+        Column[str]("commits", lambda row: None, right=True, optional=1),
+        Column[str]("cost", lambda row: "$1.00", optional=2),
+    ]
+    for width, shown in ((40, "title commits cost"), (24, "title cost"), (10, "title")):
+        header, _, body = (line.plain for line in table_lines(columns, ["a title of words"], width=width))
+        assert header.split() == shown.split()
+        assert width == 10 or body.startswith("a title of words")

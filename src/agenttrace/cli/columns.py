@@ -5,7 +5,7 @@ Not drawn with Rich's tables, which shrink every column alike and take a second 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -84,7 +84,8 @@ def table_lines(
     natural = [
         max(len(column.name), *(row[index].cell_len for row in cells), 0) for index, column in enumerate(columns)
     ]
-    shown = _chosen(columns, natural, width)
+    blank = {index for index in range(len(columns)) if all(row[index].plain in ("–", "") for row in cells)}
+    shown = _chosen(columns, natural, width, blank)
     widths = _fitted(columns, natural, shown, width)
     yield _line([Text(columns[index].name, style="bold") for index in shown], columns, shown, widths)
     yield Text("─" * (sum(widths) + _GAP * (len(shown) - 1)), style="dim")
@@ -98,9 +99,11 @@ def _least(column: Column[Any], natural: int) -> int:
     return min(natural, column.least) if column.least else natural
 
 
-def _chosen(columns: Sequence[Column[Any]], natural: Sequence[int], width: int) -> list[int]:
-    """Which columns stay."""
+def _chosen(columns: Sequence[Column[Any]], natural: Sequence[int], width: int, blank: Container[int]) -> list[int]:
+    """Which columns stay: those with nothing in them go before any text is cut."""
     shown = list(range(len(columns)))
+    if sum(natural) + _GAP * (len(shown) - 1) > width:
+        shown = [index for index in shown if not (columns[index].optional and index in blank)]
     while True:
         needed = sum(_least(columns[index], natural[index]) for index in shown) + _GAP * (len(shown) - 1)
         optional = [index for index in shown if columns[index].optional]

@@ -47,7 +47,7 @@ _MARKS = {
     "open": ("…", "cyan"),
 }
 _CONTENT_STYLES = {"prompt": "bold", "thinking": "italic dim", "error": "red", "arguments": "cyan", "result": "dim"}
-_PREVIEW = 160
+_PREVIEW, _SHORT = 160, 40
 #: What stands before a text in a tree with all texts.
 _GUIDES = re.compile(r"[ │├└─]*(?:\w+: )?")
 
@@ -195,9 +195,12 @@ class Tree:
             line.append(f"  {figures.clock(span.start)}", style="dim")
         line.append(f"  {self.duration(span)}", style="magenta")
         line.append_text(self._tokens(span))
-        if error := span.attributes.get("error"):
-            line.append(f"  {one_line(str(error), 120)}", style="red")
-        return line.append_text(self.preview(span))
+        error = span.attributes.get("error")
+        if error is None:
+            return line.append_text(self.preview(span))
+        # Which command failed, short enough to leave room for the reason.
+        line.append_text(self.preview(span, _SHORT))
+        return line.append(f"  {one_line(str(error), 120)}", style="red")
 
     def head(self, span: SpanView, lead: str) -> Text:
         """The mark and the name of a span behind its guides."""
@@ -256,7 +259,7 @@ class Tree:
             seen.update(child.span_id for child in fresh)
             stack += fresh
 
-    def preview(self, span: SpanView) -> Text:
+    def preview(self, span: SpanView, most: int = _PREVIEW) -> Text:
         """The prompt, the call or the answer in one line."""
         if self._full:
             return output.styled("")
@@ -264,10 +267,10 @@ class Tree:
         if span.kind == "turn":
             text = str(span.attributes.get("prompt") or _first(contents, "prompt"))
         elif span.kind in ("tool", "span"):
-            text = call_line(_first(contents, "arguments"), _PREVIEW)
+            text = call_line(_first(contents, "arguments"), most)
         else:
             text = _first(contents, "text")
-        shown = one_line(text[: _PREVIEW * 4], _PREVIEW)
+        shown = one_line(text[: most * 4], most)
         return output.styled(f"  {shown}" if shown else "", "" if span.kind == "turn" else "dim")
 
     def _texts(self, span: SpanView, guide: str) -> Iterator[Text]:
