@@ -9,7 +9,7 @@ RUN npm run build
 FROM python:3.13-slim AS package
 WORKDIR /src
 COPY requirements.lock ./
-RUN python -m venv /opt/agenttrace && /opt/agenttrace/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
+RUN python -m venv /opt/agenttrace && /opt/agenttrace/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements.lock
 COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY src ./src
 # Without web/ the build uses the existing page.

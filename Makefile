@@ -12,6 +12,9 @@ DEV_STAMP := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Installs with uv where there is one, which takes seconds; with pip otherwise, or where uv cannot reach the packages.
 INSTALL = @uv pip install --quiet --python $(BIN)/python $(1) 2>/dev/null || $(PIP) $(1)
+# The lock files name every package: nothing is left to resolve, and pip refuses `psycopg[pool]`, a dependency of a
+# locked package, as not pinned once a newer version than the locked one is out.
+LOCKED := --no-deps --require-hashes
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url --generate-hashes
 PAGE := src/agenttrace/console/dist/index.html
 # Many tests wait for processes: one worker more than there are cores keeps the cores busy. Two more are slower
@@ -49,13 +52,13 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(STAMP): pyproject.toml requirements.lock | $(BIN)/python
-	$(call INSTALL,--require-hashes -r requirements.lock)
+	$(call INSTALL,$(LOCKED) -r requirements.lock)
 	$(call INSTALL,--no-deps --no-build-isolation -e .)
 	@touch $(STAMP)
 
 # requirements-dev.lock includes requirements.lock.
 $(DEV_STAMP): pyproject.toml requirements-dev.lock | $(BIN)/python
-	$(call INSTALL,--require-hashes -r requirements-dev.lock)
+	$(call INSTALL,$(LOCKED) -r requirements-dev.lock)
 	$(call INSTALL,--no-deps --no-build-isolation -e .)
 	@touch $(STAMP) $(DEV_STAMP)
 
