@@ -10,8 +10,8 @@ endif
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Installs with uv where there is one, which takes seconds; with pip otherwise, or where uv cannot reach the packages.
-INSTALL = @uv pip install --quiet --python $(BIN)/python $(1) 2>/dev/null || $(PIP) $(1)
+# Installs with uv, which takes seconds: that of the machine, or one in the environment. With pip where neither works.
+INSTALL = @PATH="$$PATH:$(abspath $(BIN))" uv pip install --quiet --python $(BIN)/python $(1) 2>/dev/null || $(PIP) $(1)
 # The lock files name every package: nothing is left to resolve, and pip refuses `psycopg[pool]`, a dependency of a
 # locked package, as not pinned once a newer version than the locked one is out.
 LOCKED := --no-deps --require-hashes
@@ -50,6 +50,7 @@ setup-dev: $(DEV_STAMP)
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11 or newer is needed, this is %d.%d; try: make PYTHON=python3.12 ..." % v[:2])'
 	@$(PYTHON) -m venv $(VENV)
+	@command -v uv >/dev/null || $(PIP) $(LOCKED) -r requirements-uv.lock 2>/dev/null || true
 
 $(STAMP): pyproject.toml requirements.lock | $(BIN)/python
 	$(call INSTALL,$(LOCKED) -r requirements.lock)
@@ -114,6 +115,7 @@ lock:
 	$(COMPILE) --extra run --group build pyproject.toml -o requirements.lock
 	$(COMPILE) --extra run --extra parquet --group dev --constraint requirements.lock pyproject.toml -o requirements-dev.lock
 	$(COMPILE) --group docs --group release -o requirements-tools.lock
+	echo uv | $(COMPILE) - -o requirements-uv.lock
 
 # Tools for documentation and releases, in a separate environment.
 TOOLS := build/tools
