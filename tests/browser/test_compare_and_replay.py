@@ -45,6 +45,7 @@ def test_two_sessions_are_selected_and_compared_by_keys(visit: Visit) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Compare")
     figures = page.get_by_role("table", name="Figures")
     turns = figures.get_by_role("row", name=re.compile("^Turns ")).get_by_role("cell")
+    expect(turns).to_have_count(3)
     before = turns.all_inner_texts()
     expect(page.get_by_role("table", name="Tools").get_by_role("row")).not_to_have_count(1)
     for letter in "AB":

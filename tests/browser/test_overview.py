@@ -88,6 +88,7 @@ def test_periods_that_people_ask_for(visit: Visit) -> None:
     assert box["y"] + box["height"] < 450
     page.get_by_role("checkbox", name="Show parts").check()
     parts = page.get_by_role("table", name="Usage by group").locator("bdi[title]")
+    expect(parts.first).to_be_visible()
     named = {part.get_attribute("title"): part.inner_text() for part in parts.all()}
     assert named
     assert all(named.values())

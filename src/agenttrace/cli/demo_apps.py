@@ -190,7 +190,11 @@ class _ChatUsers:
     async def __aenter__(self) -> _ChatUsers:
         import aiohttp
 
-        self._session: aiohttp.ClientSession = await self._stack.enter_async_context(aiohttp.ClientSession())
+        # A connection for each question, as users have: one that was idle may be closed while it is used again.
+        connector = aiohttp.TCPConnector(force_close=True)
+        self._session: aiohttp.ClientSession = await self._stack.enter_async_context(
+            aiohttp.ClientSession(connector=connector)
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
