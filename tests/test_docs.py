@@ -13,6 +13,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from agenttrace.cli.program import app
+from agenttrace.record.formats import AGENTS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -69,6 +70,18 @@ def test_both_readmes_are_in_step() -> None:
     assert set(_LINK.findall(english)) - {"README.zh-CN.md"} == theirs
     names = [{command.split()[0] for command in commands(path)} for path in DOCUMENTS[:2]]
     assert names[0] == names[1]
+
+
+def test_the_readmes_count_the_agents_of_the_table() -> None:
+    """How many agents are read, and how many of them were tried with real logs, is what the table of agents says."""
+    table = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8").split("## Outcomes")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| agent ")]
+    agents, tried = len(rows), sum("untested on real logs" not in row for row in rows)
+    # The format for programs and received telemetry are no agents.
+    assert agents == len({agent.title for agent in AGENTS if agent.name not in ("agenttrace", "otlp")})
+    english, chinese = (path.read_text(encoding="utf-8") for path in DOCUMENTS[:2])
+    assert f"{agents} agents, {tried} of them" in english
+    assert f"{agents} 种智能体，其中 {tried} 种" in chinese
 
 
 #: Terms that neither the console nor the Chinese README mentions.
