@@ -54,6 +54,21 @@ def test_the_list_has_the_figures_of_all(program: Program) -> None:
     assert program.json("outcomes", "--project", "claude-work", "--agent", "aider") == []
 
 
+def test_a_list_does_not_call_unknown_outcomes_none(tmp_path: Path) -> None:
+    """Sessions that were not examined yet have a question mark; where all are like that, the columns are left out."""
+    made = Program(tmp_path)
+    logs = [DATA / "claude-code-2.1.325" / "projects", DATA / "pi-0.87.1" / ".pi"]
+    made.run("record", "--once", str(logs[0]))
+    header = made.run("sessions", env={"COLUMNS": "200"}).stdout.splitlines()[0].split()
+    assert "title" in header
+    assert not {"changes", "commits"} & set(header)
+    made.run("record", "--once", "--index")
+    made.run("record", "--once", str(logs[1]))
+    rows = made.run("sessions", "--limit", "0", env={"COLUMNS": "200"}).stdout.splitlines()[2:]
+    unknown = {row.split()[1]: row.count(" ? ") for row in rows}
+    assert unknown == {"claude-code": 0, "pi": 2}
+
+
 def test_the_cost_of_a_commit(program: Program) -> None:
     groups = {group["agent"]: group for group in program.json("outcomes", "--by", "agent")}
     assert groups["claude-code"]["cost_per_commit"] is None

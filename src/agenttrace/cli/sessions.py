@@ -106,7 +106,7 @@ def sessions(
             )
             for session in found
         ],
-        (*_COLUMNS, *(_MARKS if marks else ())),
+        (*(_COLUMNS if outcomes else _WITHOUT_OUTCOMES), *(_MARKS if marks else ())),
         _fields,
         as_json=as_json,
         empty="No session matches. Try fewer filters, or record first: agenttrace record --once",
@@ -159,11 +159,17 @@ def _outcomes(store: Store, found: list[Session], *, read: bool) -> dict[int, Ou
 
 
 def changes_text(outcomes: OutcomeFigures | None) -> str | None:
-    """Lines that were added and removed: ``+12 -3``; nothing where no file was changed."""
-    if outcomes is None or not outcomes.files:
+    """Lines that were added and removed: ``+12 -3``; nothing where no file was changed, ``?`` where that is unknown."""
+    if outcomes is None:
+        return "?"
+    if not outcomes.files:
         return None
     lines = (("+", outcomes.added), ("-", outcomes.removed))
     return " ".join(sign + ("?" if number is None else str(number)) for sign, number in lines)
+
+
+def _commits(outcomes: OutcomeFigures | None) -> int | str | None:
+    return "?" if outcomes is None else outcomes.commits or None
 
 
 _COLUMNS: tuple[Column[_Row], ...] = (
@@ -178,9 +184,11 @@ _COLUMNS: tuple[Column[_Row], ...] = (
     Column("in", lambda row: figures.tokens(row.bill.all_input), right=True, optional=6),
     Column("out", lambda row: figures.tokens(row.bill.tokens["output_tokens"]), right=True, optional=5),
     Column("changes", lambda row: changes_text(row.outcomes), right=True, optional=9),
-    Column("commits", lambda row: (row.outcomes and row.outcomes.commits) or None, right=True, optional=8),
+    Column("commits", lambda row: _commits(row.outcomes), right=True, optional=8),
     Column("cost", lambda row: money.cost_text(row.bill), right=True),
 )
+#: Where no session was examined yet, as after a first import: nothing is known, which is not the same as no change.
+_WITHOUT_OUTCOMES = tuple(column for column in _COLUMNS if column.name not in ("changes", "commits"))
 _MARKS: tuple[Column[_Row], ...] = (
     Column("marks", lambda row: one_line(marks_text(row.marks), 60), least=8, optional=8, style="yellow"),
 )
