@@ -20,7 +20,7 @@ from agenttrace.record.formats import AGENTS
 from agenttrace.record.formats.contract import Commit, FileChange, PullRequest
 from agenttrace.record.formats.diffs import envelope_changes, hunks_of, text_change
 from agenttrace.record.outcome_updates import OutcomeUpdates, update_all
-from agenttrace.record.outcomes import Fact, relative_to, session_facts
+from agenttrace.record.outcomes import Fact, figures_of, relative_to, session_facts
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.repository import Repository, lines_still_there
 from agenttrace.store import open_store
@@ -139,6 +139,39 @@ def test_a_commit_counts_when_the_output_names_it(tmp_path: Path) -> None:
     (fact,) = _said("claude-code", claude_lines(command, "[main 1a2b3c4] fix: the sum\n 1 file changed"), tmp_path)
     assert fact.known_from == "command output"
     assert fact.what == Commit(hash="1a2b3c4", subject="fix: the sum", branch="main")
+
+
+#: What git prints for a commit and for one that it amended.
+_MADE, _AMENDED = "[main 1a2b3c4] sum\n 1 file changed\n", "[main 2b3c4d5] sum\n Date: Mon Nov 16\n 1 file changed\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "hashes"),
+    [
+        ("git commit -m sum && git commit -a --amend --no-edit", _MADE + _AMENDED, ["2b3c4d5"]),
+        ("git commit --amend --no-edit", _AMENDED, ["2b3c4d5"]),
+        ("git commit -m sum; git switch x; git commit --amend", _MADE + _AMENDED.replace("main", "x"), None),
+        ("git commit -m 'use --amend'; git cherry-pick x", _MADE + _AMENDED.replace(" Date", " x"), None),
+        ("git commit -m sum; git cherry-pick x", _MADE + _AMENDED, None),
+    ],
+)
+def test_an_amended_commit_counts_once(command: str, output: str, hashes: list[str] | None, tmp_path: Path) -> None:
+    """As what it became; other commits, and those of another branch, stay beside it."""
+    facts = _said("claude-code", claude_lines(command, output), tmp_path)
+    found = [fact.what.hash for fact in facts if isinstance(fact.what, Commit)]
+    assert found == (hashes or ["1a2b3c4", "2b3c4d5"])
+    assert figures_of(facts, None).commits == len(found)
+
+
+def test_git_dates_the_commits_that_it_amends(project: Path) -> None:
+    """What tells an amended commit is in the output of the git that is installed here."""
+    commands = ("commit", "--allow-empty", "-m", "one"), ("commit", "--allow-empty", "--amend", "-m", "two")
+    output = "".join(git(project, *arguments) for arguments in commands)
+    found = [*command_outcomes("git commit -m one && git commit --amend -m two", output)]
+    assert [(each.subject, each.amends) for each in found if isinstance(each, Commit)] == [
+        ("one", False),
+        ("two", True),
+    ]
 
 
 def test_a_commit_that_failed_is_none(tmp_path: Path) -> None:

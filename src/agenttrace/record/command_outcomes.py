@@ -45,6 +45,7 @@ _BEFORE = (
 _AT = _START + _BEFORE
 _GIT = r"git(?:\s+-[cC]\s+\S+|\s+--\S+)*\s+"
 _COMMITS = re.compile(_AT + _GIT + r"(?:commit|cherry-pick|revert|merge|am)\b")
+_AMENDS = re.compile(_AT + _GIT + r"commit\b[^;&|\n]*?\s--amend\b")
 _OPENS = re.compile(_AT + r"(?:gh\s+pr\s+create|glab\s+mr\s+create|hub\s+pull-request)\b")
 _RUNNERS = {
     "pytest": r"(?:pytest|py\.test)\b",
@@ -72,6 +73,7 @@ _COMMITTED = re.compile(
     r"(?P<hash>[0-9a-f]{7,40})\] (?P<subject>.*)$",
     re.MULTILINE,
 )
+_DATED = re.compile(r"(?:\n Author: .*)?\n Date: ")
 _PULL_REQUEST = re.compile(r"https?://[^\s\"'<>()\]]{1,200}/(?:pull|pulls|merge_requests)/\d+\b")
 
 
@@ -87,14 +89,21 @@ def command_outcomes(command: str, output: str) -> Iterator[CommandOutcome]:
     text = _ESCAPES.sub("", output if len(output) <= 2 * _LOOKED_AT else output[:_LOOKED_AT] + output[-_LOOKED_AT:])
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if _COMMITS.search(asked):
-        for found in _COMMITTED.finditer(text):
-            yield Commit(hash=found["hash"], subject=found["subject"].strip(), branch=found["branch"])
+        yield from _commits(asked, text)
     if _OPENS.search(asked):
         for url in dict.fromkeys(_PULL_REQUEST.findall(text)):
             yield PullRequest(url=url)
     tests = _TESTS.search(asked)
     if tests is not None:
         yield _test_run(command, tests.lastgroup or "", text)
+
+
+def _commits(command: str, text: str) -> Iterator[Commit]:
+    """The commits that the output names; git prints the date of one that it amended."""
+    amends = _AMENDS.search(command) is not None
+    for found in _COMMITTED.finditer(text):
+        amended = amends and _DATED.match(text, found.end()) is not None
+        yield Commit(hash=found["hash"], subject=found["subject"].strip(), branch=found["branch"], amends=amended)
 
 
 def _without_texts(command: str) -> str:

@@ -215,9 +215,22 @@ def session_facts(store: Store, session: Session, *, diff_characters: int = 0) -
 
 
 def own_facts(store: Store, session: Session, facts: Iterable[Fact]) -> list[Fact]:
-    """Without those that a fork copied from its original: they belong to the original."""
+    """Without those that a fork copied from its original, and without commits that the session amended itself."""
     copied = _copied_spans(store, session) if session.copied or session.parent else set()
-    return [fact for fact in facts if fact.span_id not in copied]
+    return _without_amended([fact for fact in facts if fact.span_id not in copied])
+
+
+def _without_amended(facts: list[Fact]) -> list[Fact]:
+    """An amended commit is one commit: the latest one that the session made in the branch gives way to it."""
+    latest: dict[str | None, int] = {}
+    gone: set[int] = set()
+    for place, fact in enumerate(facts):
+        if isinstance(fact.what, Commit):
+            before = latest.get(fact.what.branch)
+            if fact.what.amends and before is not None:
+                gone.add(before)
+            latest[fact.what.branch] = place
+    return [fact for place, fact in enumerate(facts) if place not in gone]
 
 
 def _copied_spans(store: Store, session: Session) -> set[bytes]:

@@ -115,6 +115,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
     subject: str = ""
     branch: str | None = None
+    #: Whether it takes the place of the commit before it in its branch.
+    amends: bool = False
 
 
 class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
