@@ -104,7 +104,7 @@ def test_the_waterfall(own_visit: Visit, talk: str) -> None:
     shown = page.get_by_role("treegrid", name="Spans by time").locator("[role=row][data-index]")
     expect(shown).to_have_count(6)
     for row, (level, name) in enumerate(
-        [(1, "Turn 1"), (2, "shopper"), (3, "find"), (4, "SELECT shoes"), (3, "gpt-4o"), (1, "audit")]
+        [(1, "Turn 1"), (2, "shopper"), (3, "find"), (4, "SELECT shoes"), (3, "GPT-4o"), (1, "audit")]
     ):
         expect(shown.nth(row)).to_have_attribute("aria-level", str(level))
         expect(shown.nth(row)).to_contain_text(name)

@@ -66,3 +66,5 @@ def test_titles_are_found_as_they_are_typed(visit: Visit) -> None:
     expect(page.get_by_text("No text contains these words")).to_be_visible()
     box.fill("")
     expect(page.locator(f"#session-{key_of('agenttrace', FAILING)}")).to_be_visible()
+    chinese = visit.open("/sessions?q=HARBOUR", language="zh-CN")
+    expect(chinese.get_by_text("1 个会话标题匹配", exact=True)).to_be_visible()

@@ -130,6 +130,7 @@ def test_conversation(look: Visit) -> None:
     conversation = page.get_by_role("list", name="Conversation, in reading order")
     for role in ("User", "Assistant", "Tool"):
         expect(conversation.get_by_text(role, exact=True).first).to_be_visible()
+    expect(conversation.get_by_title("claude-sonnet-4-5-20250929").first).to_have_text("Sonnet 4.5")
     expect(conversation.get_by_text("$ npm test")).to_be_visible()
     expect(conversation.get_by_text("Failed. The log gives no reason.")).to_have_count(1)
     expect(conversation.locator("pre .hljs-keyword").first).to_have_text("def")

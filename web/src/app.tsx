@@ -47,7 +47,7 @@ function Pages() {
       <div className={styles.bare}>
         <main id="main">{pages}</main>
         <footer>
-          <Preferences />
+          <Preferences files={false} />
         </footer>
       </div>
     );

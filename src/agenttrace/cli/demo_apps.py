@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 import os
 import time
 from collections import Counter
@@ -45,8 +46,11 @@ _TRIGGERS: tuple[tuple[str, int | None, dict[str, Any] | None], ...] = (
 )
 #: What a rule calls on a session, and how much of it.
 _SESSION_APPS, _SESSION_CHARS = ("session-summary", "session-score"), 6_000
-#: In the console: how long an application takes to answer, and how long it is until the next job.
-_SLOW_SECONDS, _PAUSE_SECONDS = 2.0, 5.0
+#: In the console: how long an application takes to answer, and how long it is until the next job. A job makes three
+#: calls, so one is running nearly always, and an hour stays within the budget of the day.
+_SLOW_SECONDS, _PAUSE_SECONDS = 3.0, 10.0
+#: Jobs of one store, before the next one has its turn: a store may make 100 calls in an hour.
+_JOBS_OF_STORE = 20
 #: Users that ask at the same time: as many failures as open a breaker.
 _CROWD = 5
 #: Stores whose figures use up the rest of the day.
@@ -146,7 +150,8 @@ async def keep_busy(on: Stage, stop: asyncio.Event) -> None:
     """Trigger a job every few seconds, on applications that take their time, until ``stop`` is set."""
     on.simulator.latency = _SLOW_SECONDS
     for number in itertools.count(1):
-        await on.triggers.trigger("consumption", _SITE, _MEMBER + 100 + number, {"amount": 100 + number})
+        site = _SITE + math.ceil(number / _JOBS_OF_STORE)
+        await on.triggers.trigger("consumption", site, _MEMBER + 100 + number, {"amount": 100 + number})
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), _PAUSE_SECONDS)
             return

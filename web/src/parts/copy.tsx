@@ -15,9 +15,11 @@ interface CopyProps {
   label?: string;
   /** What is shown on hover; without a label also the name for screen readers. */
   hint?: string;
+  /** As high as other buttons, beside them. */
+  large?: boolean;
 }
 
-export function Copy({ text: source, label, hint }: CopyProps) {
+export function Copy({ text: source, label, hint, large }: CopyProps) {
   const t = useText(text);
   const [done, setDone] = useState(false);
   useEffect(() => {
@@ -29,7 +31,7 @@ export function Copy({ text: source, label, hint }: CopyProps) {
   const icon = done ? "check" : "copy";
   if (label) {
     return (
-      <Button icon={icon} small title={hint} onClick={run}>
+      <Button icon={icon} small={!large} title={hint} onClick={run}>
         {done ? t.copied : label}
       </Button>
     );

@@ -13,7 +13,8 @@ const LANGUAGES: { value: Language; label: string }[] = [
   { value: "zh", label: "中文" },
 ];
 
-export function Preferences() {
+/** All of them, or only those of the page itself: before the login there are no files to open. */
+export function Preferences({ files = true }: { files?: boolean }) {
   const t = useText(text);
   return (
     <div className={styles.preferences}>
@@ -25,7 +26,7 @@ export function Preferences() {
         <span>{t.language}</span>
         <LanguageSwitch />
       </div>
-      <EditorSelect />
+      {files && <EditorSelect />}
     </div>
   );
 }

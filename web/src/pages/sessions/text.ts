@@ -109,7 +109,7 @@ export const text = words({
     title: "会话",
     count: (shown) => `${shown} 个会话`,
     one: "1 个会话",
-    titled: (count) => `标题匹配 ${count} 个`,
+    titled: (count) => `${count}标题匹配`,
     list: "会话列表",
     filters: "筛选",
     filtersSet: (count) => `筛选（${count}）`,

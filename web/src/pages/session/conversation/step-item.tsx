@@ -1,6 +1,6 @@
 /** A model call: thinking, answer, tokens and duration. */
 import { useFormat } from "../../../format";
-import { Badge, Text } from "../../../parts";
+import { Badge, ModelName } from "../../../parts";
 import { useText } from "../../../text";
 import { useTexts } from "../data/use-texts";
 import { useSessionTools } from "../session-context";
@@ -53,7 +53,7 @@ function StepHead({ spans, row }: ItemProps) {
         {own.roles.assistant}
       </span>
       <button type="button" className={styles.title} onClick={() => tools.details(table.ids[row] ?? "")}>
-        <Text>{table.models[row] ?? t.modelCall}</Text>
+        {table.models[row] ? <ModelName id={table.models[row]} /> : t.modelCall}
       </button>
       {table.unlogged(row) && <Badge title={t.notInLogHint}>{t.notInLog}</Badge>}
       <Mark table={table} row={row} />

@@ -5,6 +5,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { useGet } from "../../../api/queries";
 import type { SessionChanges, SessionDetail } from "../../../api/shapes";
 import { useFormat } from "../../../format";
+import { modelName } from "../../../models";
 import { Icon, PathText, Text, visible } from "../../../parts";
 import { useText } from "../../../text";
 import { useAnnotations } from "../annotations/use-annotations";
@@ -149,7 +150,7 @@ function ErrorEntry({ spans, row, onGo }: EntryProps) {
         <Icon name="close" size={11} />
       </span>
       <span className={styles.words}>
-        <Text>{`${table.toolOf(row) || table.titleOf(row) || table.models[row] || ""} ${asked ? summaryOf(asked) : oneLine(said ?? "")}`.trim()}</Text>
+        <Text>{`${table.toolOf(row) || table.titleOf(row) || modelName(table.models[row] ?? "")} ${asked ? summaryOf(asked) : oneLine(said ?? "")}`.trim()}</Text>
       </span>
     </button>
   );

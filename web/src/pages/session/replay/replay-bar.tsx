@@ -2,6 +2,7 @@
 import { useMemo } from "react";
 
 import { useFormat } from "../../../format";
+import { modelName } from "../../../models";
 import { IconButton, Segmented, visible } from "../../../parts";
 import { useShortcuts } from "../../../shell/shortcuts";
 import { useText } from "../../../text";
@@ -82,7 +83,7 @@ function Running({ table, replay }: { table: SpanTable; replay: Replay }) {
   const t = useText(replayText);
   const { modelCall } = useText(text);
   const names = useMemo(
-    () => running(table, replay.at, MOST).map((row) => table.toolOf(row) || (table.kindOf(row) === "step" ? (table.models[row] ?? modelCall) : table.titleOf(row))),
+    () => running(table, replay.at, MOST).map((row) => table.toolOf(row) || (table.kindOf(row) === "step" ? modelName(table.models[row] ?? modelCall) : table.titleOf(row))),
     [table, replay.at, modelCall],
   );
   if (replay.ended) return <span className={styles.running}>{t.end}</span>;

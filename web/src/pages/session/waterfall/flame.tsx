@@ -3,6 +3,7 @@ import type { KeyboardEvent } from "react";
 import { memo, useMemo, useRef, useState } from "react";
 
 import { useFormat } from "../../../format";
+import { modelName } from "../../../models";
 import { Icon, Segmented, Text, visible } from "../../../parts";
 import { useText } from "../../../text";
 import { useParam } from "../../../url";
@@ -83,7 +84,7 @@ function useNameOf(): (group: Group) => string {
   const t = useText(waterfallText);
   const { kinds } = useText(text);
   return (group) => {
-    if (group.name !== "") return group.name;
+    if (group.name !== "") return group.kind === "step" ? modelName(group.name) : group.name;
     if (group.kind === "subagent") return t.subagents;
     return group.kind === "turn" || group.kind === "agent" ? t.turns : kinds[group.kind];
   };

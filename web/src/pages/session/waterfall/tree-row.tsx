@@ -2,7 +2,7 @@
 import { memo } from "react";
 
 import { useFormat } from "../../../format";
-import { Icon, StateMark, Text } from "../../../parts";
+import { Icon, ModelName, StateMark, Text } from "../../../parts";
 import { useText } from "../../../text";
 import type { Spans } from "../data/use-spans";
 import { useTexts } from "../data/use-texts";
@@ -78,7 +78,8 @@ function Label({ spans, row }: { spans: Spans; row: number }) {
   const other = pieces?.find((piece) => piece.kind === "thinking");
   const line = said ? (SAID[kind] === "arguments" ? summaryOf(said.text) : oneLine(said.text)) : oneLine(other?.text ?? "");
   const title = table.titleOf(row);
-  const name = kind === "turn" ? turnName() : kind === "step" ? (table.models[row] ?? t.modelCall) : table.toolOf(row) || title;
+  const name = kind === "turn" ? turnName() : kind === "step" ? t.modelCall : table.toolOf(row) || title;
+  const model = kind === "step" ? table.models[row] : null;
   function turnName(): string {
     if (table.inner(row)) return title;
     const number = f.count((table.turn[row] ?? 0) + 1);
@@ -86,7 +87,7 @@ function Label({ spans, row }: { spans: Spans; row: number }) {
   }
   return (
     <span className={styles.label}>
-      <Text className={styles.name}>{name}</Text>
+      {model ? <ModelName id={model} className={styles.name} /> : <Text className={styles.name}>{name}</Text>}
       {(line || (kind === "turn" && title !== name)) && <Text className={styles.line}>{line || title}</Text>}
     </span>
   );
