@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agenttrace.calendar import day_finder
+from agenttrace.cli import rules_run
+from agenttrace.config import load_settings
+from agenttrace.config.rule_tables import parse_tables
+from agenttrace.config.rules import RuleMode
 from agenttrace.rules.actions.contract import ActionResult
 from agenttrace.rules.engine import MOST_FAILURES
+from agenttrace.rules.switches import switch
 from agenttrace.store.annotations import NewAnnotation
 from rules.rig import Rig, sessions_of
 
@@ -255,6 +263,64 @@ def test_a_lost_store_fires_nothing_again(tmp_path: Path) -> None:
     again.record()
     (message,) = again.look()
     assert message.events[0].event.at == round(made.now * 1_000_000)
+    again.close()
+
+
+def _after_loss(made: Rig, tables: dict[str, Any]) -> Rig:
+    """The same logs, settings and journals, and a new store."""
+    made.close()
+    for path in made.settings.home.glob("agenttrace.db*"):
+        path.unlink()
+    again = Rig(made.root, tables)
+    again.now = made.now
+    again.record()
+    return again
+
+
+@pytest.mark.parametrize(("settings", "switched"), [("on", "off"), ("off", "on"), ("on", "dry"), ("on", None)])
+def test_a_lost_store_forgets_no_switch(tmp_path: Path, settings: RuleMode, switched: RuleMode | None) -> None:
+    """A rule does what it was switched to; one whose switch was taken back does what its settings say."""
+    tables = {"rules": {"r": {"on": "tool.failed", "do": ["hook"], "mode": settings}}, "actions": HOOK}
+    made = Rig(tmp_path, tables)
+    for mode in dict.fromkeys((switched or "off", switched)):
+        switch(made.store, made.tables, made.tables.rules["r"], mode, home=made.settings.home, day_of=day_finder("UTC"))
+    again = _after_loss(made, tables)
+    (again.settings.home / "agenttrace.toml").write_text(
+        f'[rules.r]\non = "tool.failed"\ndo = ["hook"]\nmode = "{settings}"\n'
+        '[actions.hook]\ntype = "webhook"\nurl = "http://127.0.0.1:1/"\nallow_private = true\n',
+        "utf-8",
+    )
+    at_home = load_settings({"HOME": str(again.root), "AGENTTRACE_HOME": str(again.settings.home)})
+    assert rules_run.any_on(at_home)
+    # Switches go by the real clock.
+    again.now = time.time() + 60
+    again.write("turn.begin", turn=1, id="t1")
+    again.tool("a")
+    again.look()
+    states = [each.state for each in again.firings()]
+    assert states == {"on": ["done"], "dry": ["dry"], "off": []}[switched or settings]
+    again.close()
+
+
+def test_a_lost_store_does_not_fire_for_what_happened_while_the_rule_was_off(tmp_path: Path) -> None:
+    """Since when a rule fires is known also where it was off in between."""
+    tables: dict[str, Any] = {"rules": {"r": {"on": "tool.failed", "do": ["hook"]}}, "actions": HOOK}
+    off = parse_tables({**tables, "rules": {"r": {**tables["rules"]["r"], "mode": "off"}}}, Path("agenttrace.toml"), {})
+    made = Rig(tmp_path, tables)
+    made.write("turn.begin", turn=1, id="t1")
+    made.tool("a")
+    assert len(made.look()) == 1
+    made.engine.keep(off)
+    made.wait(10)
+    made.tool("b")
+    made.wait(10)
+    made.engine.keep(made.tables)
+    assert made.look() == []
+    again = _after_loss(made, tables)
+    assert again.look() == []
+    again.wait(10)
+    again.tool("c")
+    assert len(again.look()) == 1
     again.close()
 
 

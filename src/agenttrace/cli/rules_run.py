@@ -18,6 +18,7 @@ from agenttrace.cli.stopping import setter, until_stopped
 from agenttrace.config import SettingsError
 from agenttrace.config.rule_tables import all_rules, console_file
 from agenttrace.locking import LockedError, ProcessLock
+from agenttrace.rules.journal import RuleJournal
 from agenttrace.rules.lock import NAME, owner
 from agenttrace.store.errors import STORE_FAILURES, NewerStoreError
 from agenttrace.views.places import store_path
@@ -70,7 +71,8 @@ class _Wanted:
 
 def any_on(settings: Settings) -> bool:
     """Whether a rule is on, in the settings or by a switch."""
-    if any(rule.mode != "off" for rule in all_rules(settings).rules.values()):
+    rules = all_rules(settings).rules.values()
+    if any(rule.mode != "off" or RuleJournal(settings.home, rule.name).mode() in ("on", "dry") for rule in rules):
         return True
     if not store_path(settings).exists():
         return False

@@ -68,9 +68,12 @@ class History(Protocol):
 
 def in_force(rule: RuleSettings, state: RuleState | None) -> RuleSettings:
     """A rule with the mode that the user switched it to, if any."""
-    if state is None or state.mode is None:
-        return rule
-    return msgspec.structs.replace(rule, mode=cast("RuleMode", state.mode))
+    return switched(rule, None if state is None else state.mode)
+
+
+def switched(rule: RuleSettings, mode: str | None) -> RuleSettings:
+    """A rule with this mode; ``None``: that of its settings."""
+    return rule if mode is None else msgspec.structs.replace(rule, mode=cast("RuleMode", mode))
 
 
 def once_key(rule: RuleSettings, event: RuleEvent) -> bytes:

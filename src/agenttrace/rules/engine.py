@@ -18,7 +18,7 @@ import msgspec
 from agenttrace.config.rule_tables import RuleTables
 from agenttrace.config.rules import RuleSettings
 from agenttrace.prices.costing import Cashier
-from agenttrace.rules.decision import Verdict, in_force, objection, once_key, verdict
+from agenttrace.rules.decision import Verdict, in_force, objection, once_key, switched, verdict
 from agenttrace.rules.facts import Facts, read_facts
 from agenttrace.rules.journal import RuleJournal
 from agenttrace.rules.past import portion_of
@@ -73,15 +73,21 @@ def register(
     states = store.rules.states()
     active: dict[str, ActiveRule] = {}
     for each in tables.rules.values():
-        state = states.get(each.name)
-        rule = in_force(each, state)
+        state, journal = states.get(each.name), RuleJournal(home, each.name)
+        if state is None:
+            rule = switched(each, journal.mode())
+        else:
+            journal.note_mode(state.mode)
+            rule = in_force(each, state)
         if rule.mode == "off":
             continue
-        journal = RuleJournal(home, rule.name)
         active[rule.name] = ActiveRule(rule, _since(rule, state, journal, start_of(rule, now, day_of)))
         if state is None:
             store.rules.restore(rule.name, journal.fired())
-    store.rules.keep({name: (each.since, (each.settings.on,)) for name, each in active.items()})
+    store.rules.keep(
+        {name: (each.since, (each.settings.on,)) for name, each in active.items()},
+        modes={name: RuleJournal(home, name).mode() for name in tables.rules if name not in states},
+    )
     return active
 
 
@@ -89,15 +95,13 @@ def _since(rule: RuleSettings, state: RuleState | None, journal: RuleJournal, st
     """Since when a rule fires: as it was when it was first seen, also where the store is a new one."""
     if rule.start != "now":
         return start
-    if state is not None and state.kinds:
-        return state.since
-    if state is not None:
-        # It was off, and is on again.
-        return max(state.since, start)
-    since = journal.since()
-    if since is None:
-        since = start
-        journal.begin(since)
+    if state is None:
+        known = journal.since()
+        since = start if known is None else known
+    else:
+        # One that was off, and is on again, starts anew.
+        since = state.since if state.kinds else max(state.since, start)
+    journal.begin(since)
     return since
 
 

@@ -51,6 +51,10 @@ INSERT INTO rule_states (rule, since, added_at, kinds) VALUES (?, ?, ?, ?)
 ON CONFLICT (rule) DO UPDATE SET kinds = excluded.kinds, since = excluded.since
 WHERE kinds <> excluded.kinds OR since <> excluded.since
 """
+_SWITCHED = """
+INSERT INTO rule_states (rule, since, added_at, kinds, mode) VALUES (?1, 0, ?2, '', ?3)
+ON CONFLICT (rule) DO UPDATE SET mode = excluded.mode WHERE mode IS NULL
+"""
 _DECIDE = f"""
 INSERT OR IGNORE INTO rule_firings (rule, event_key, once_key, {_EVENT}, state, reason, due_at, created_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -151,9 +155,12 @@ class Rules:
             for rule, since, added, kinds, mode, paused, failures in rows
         }
 
-    def keep(self, wanted: Mapping[str, tuple[int, Sequence[str]]]) -> None:
+    def keep(
+        self, wanted: Mapping[str, tuple[int, Sequence[str]]], *, modes: Mapping[str, str | None] | None = None
+    ) -> None:
         """Note events for these rules: since this time, and of these kinds. For no other rules.
 
+        ``modes``: what rules that this store does not know were switched to.
         What is recorded after this is noted. What was before, a rule whose kinds are new has to look back for.
         """
         now = time.time()
@@ -164,6 +171,9 @@ class Rules:
             self._connection.executemany(forget, ((_PAST + name,) for name in new))
             self._connection.executemany(
                 _KEEP, ((rule, since, now, " ".join(kinds)) for rule, (since, kinds) in wanted.items())
+            )
+            self._connection.executemany(
+                _SWITCHED, ((rule, now, mode) for rule, mode in (modes or {}).items() if mode is not None)
             )
             gone = [rule for rule in known if rule not in wanted]
             self._connection.executemany("UPDATE rule_states SET kinds = '' WHERE rule = ?", ((each,) for each in gone))
