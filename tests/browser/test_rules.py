@@ -212,7 +212,7 @@ def test_a_notification_is_shown_once_by_one_of_two_pages(look: Visit, ruled: ru
     def shown() -> int:
         return sum(page.evaluate("window.shown.length") for page in (first, second))
 
-    eventually(lambda: shown() == 1, "the notification")
+    eventually(shown, "the notification")
     time.sleep(0.5)
     assert shown() == 1
 

@@ -34,7 +34,22 @@ class FakeNotification {
 
 let press = () => {};
 
+const held = new Set<string>();
+
+/** As `navigator.locks.request`; only locks that may be refused are ever held by others here. */
+async function lock(name: string, ...rest: unknown[]): Promise<unknown> {
+  const run = rest.at(-1) as (lock: object | null) => unknown;
+  if (held.has(name)) return run(null);
+  held.add(name);
+  try {
+    return await run({ name });
+  } finally {
+    held.delete(name);
+  }
+}
+
 beforeEach(() => {
+  held.clear();
   shared.kept.clear();
   shown.length = 0;
   FakeNotification.permission = "granted";
@@ -44,9 +59,9 @@ beforeEach(() => {
     removeItem: (name: string) => shared.kept.delete(name),
   });
   vi.stubGlobal("Notification", FakeNotification);
-  vi.stubGlobal("window", { isSecureContext: true, focus: () => {} });
+  vi.stubGlobal("window", { isSecureContext: true, focus: () => {}, setTimeout: () => 0 });
   vi.stubGlobal("document", { hidden: false });
-  vi.stubGlobal("navigator", { locks: { request: (_: string, ...rest: unknown[]) => Promise.resolve((rest.at(-1) as () => unknown)()) } });
+  vi.stubGlobal("navigator", { locks: { request: lock } });
 });
 
 afterEach(() => vi.unstubAllGlobals());
@@ -69,6 +84,14 @@ describe("a notice", () => {
     expect(way.inside).not.toHaveBeenCalled();
     press();
     expect(way.open).toHaveBeenCalledOnce();
+  });
+
+  it("is shown once also where a page does not read yet what another one wrote", async () => {
+    shared.kept.set("agenttrace.notifications", "on");
+    const pages = [await page(), await page()];
+    vi.stubGlobal("localStorage", { getItem: () => null, setItem: () => {}, removeItem: () => {} });
+    for (const each of pages) await each.show(NOTICE, ways());
+    expect(shown).toEqual([NOTICE.title]);
   });
 
   it("appears inside a visible page where the user did not ask for more", async () => {

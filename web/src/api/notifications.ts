@@ -1,8 +1,8 @@
 /**
  * Notifications of rules through the browser: asked for by the user, each shown once, in one of all open pages.
  *
- * Every page hears of a notice through its stream. A lock of the browser makes one of them first; the ids that were shown
- * are remembered, so that a page that comes later, or connects again, shows none a second time. A hidden page gives up its
+ * Every page hears of a notice through its stream. A lock of its id makes one of them first; the ids that were shown are
+ * remembered, so that a page that comes later, or connects again, shows none a second time. A hidden page gives up its
  * connection; where notifications are on, one page keeps it: the one that holds the other lock.
  */
 import { remember, remembered } from "../memory";
@@ -16,6 +16,8 @@ const WISH = "notifications";
 const SHOWN = "notices";
 const SHOWN_MOST = 200;
 const CLAIM_LOCK = "agenttrace.notices";
+/** A notice stays claimed for this long: what one page remembers, another page may read a moment later. */
+const CLAIMED_FOR = 10_000;
 const WATCH_LOCK = "agenttrace.watching";
 
 export const notifications = new Store<NotificationState>(present());
@@ -82,7 +84,14 @@ async function isFirst(id: string): Promise<boolean> {
     return next !== null;
   };
   const locks: LockManager | undefined = navigator.locks;
-  return locks ? await locks.request(CLAIM_LOCK, take) : take();
+  if (!locks) return take();
+  return await new Promise((resolve) => {
+    void locks.request(`${CLAIM_LOCK}.${id}`, { ifAvailable: true }, async (lock) => {
+      const first = lock !== null && (await locks.request(CLAIM_LOCK, take));
+      resolve(first);
+      if (first) await new Promise((ended) => window.setTimeout(ended, CLAIMED_FOR));
+    });
+  });
 }
 
 interface Ways {
