@@ -73,7 +73,8 @@ def test_up_offers_the_demo_where_there_is_nothing(
     assert process.stdout is not None
     out = ""
     while not out.endswith("agenttrace demo load\n"):
-        assert (line := process.stdout.readline()), out
+        line = process.stdout.readline()
+        assert line, out
         out += line
     assert "no logs of: AgentTrace JSONL, Aider, Claude Code, " in out
     program.log("later", {"type": "turn.begin", "ts": 1.0, "prompt": "x"})
