@@ -156,14 +156,14 @@ import sys
 from pathlib import Path
 from agenttrace.store.sqlite import database
 
-statements = database._statements
+statements = database.statements
 
 def hesitant(script):
     print("begun", flush=True)
     sys.stdin.read()
     return statements(script)
 
-database._statements = hesitant
+database.statements = hesitant
 database.connect(Path(sys.argv[1])).close()
 """
 

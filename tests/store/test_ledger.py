@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from agenttrace.ids import response_key
 from agenttrace.model import Session, Span, Usage
 from agenttrace.prices.table import variant_of
-from agenttrace.store.batch import Batch, Claim, span_row
+from agenttrace.store.batch import UNKNOWN_MODEL, Batch, Claim, span_row
 from agenttrace.store.sqlite import ledger
 from agenttrace.store.sqlite.database import connect
-from agenttrace.store.sqlite.ledger import UNKNOWN_MODEL
 from agenttrace.store.sqlite.writing import write_rows
 
 #: The store is emptied for each example.

@@ -15,7 +15,7 @@ from agenttrace.store.sqlite.schema import MIGRATIONS, PAGE_SIZE
 
 ROWS = 3_000
 #: Tables of the ledger that every store has.
-OWN = ("export_destinations", "export_touched", "export_spans", "export_annotations")
+OWN = ("export_destinations", "export_touched", "export_spans", "export_annotations", "export_team_sessions")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Usage:
     """Tokens and cost of a group: a day, a model, a session, or everything."""
 
-    #: The day, model, agent, directory or session id; empty for the total.
+    #: The day, model, agent, directory, session id, machine or person; empty for the total.
     group: str = ""
     #: Model responses, each counted once.
     requests: int = 0
@@ -56,6 +56,9 @@ class Session:
     #: The working directory.
     project: str | None
     branch: str | None
+    #: In a team's store: the machine that recorded it, and the person it belongs to.
+    machine: str | None
+    person: str | None
     model: str | None
     #: The version of the agent.
     version: str | None

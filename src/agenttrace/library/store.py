@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
@@ -29,6 +29,8 @@ from agenttrace.views.transcript import Transcript, TranscriptSpan
 from agenttrace.views.usage import usage_report
 
 When = str | date | datetime
+
+T = TypeVar("T", bound=str)
 
 _ROLES = {"prompt": "user", "text": "assistant", "thinking": "assistant", "arguments": "assistant", "note": "system"}
 
@@ -72,6 +74,8 @@ class Store:
         text: str = "",
         label: str | None = None,
         starred: bool | None = None,
+        machine: str | None = None,
+        person: str | None = None,
         limit: int | None = None,
     ) -> Rows[Session]:
         """Sessions, the last active first.
@@ -82,12 +86,14 @@ class Store:
         if state is not None:
             _check("state", state, get_args(SessionState))
         asked = SessionFilter(
-            agents=frozenset(() if agent is None else (agent,)),
+            agents=_only(agent),
             project_contains=project,
-            states=frozenset(() if state is None else (state,)),
+            states=_only(state),
             words=tuple(text.split()),
-            labels=frozenset(() if label is None else (label,)),
+            labels=_only(label),
             starred=starred,
+            machines=_only(machine),
+            persons=_only(person),
             since=self._micros(since),
             until=self._micros(until),
         )
@@ -109,6 +115,8 @@ class Store:
         agent: str | None = None,
         project: str | None = None,
         model: str | None = None,
+        machine: str | None = None,
+        person: str | None = None,
         since: When | None = None,
         until: When | None = None,
     ) -> Rows[Usage]:
@@ -116,9 +124,11 @@ class Store:
         _check("by", by, get_args(UsageGroup))
         query = UsageQuery(
             by=by,
-            agents=frozenset(() if agent is None else (agent,)),
-            projects=frozenset(() if project is None else (project,)),
-            models=frozenset(() if model is None else (model,)),
+            agents=_only(agent),
+            projects=_only(project),
+            models=_only(model),
+            machines=_only(machine),
+            persons=_only(person),
             since_day=self._day(since),
             before_day=self._day(until),
         )
@@ -134,6 +144,8 @@ class Store:
         session: Session | None = None,
         agent: str | None = None,
         project: str | None = None,
+        machine: str | None = None,
+        person: str | None = None,
         since: When | None = None,
         until: When | None = None,
         limit: int = 50,
@@ -144,8 +156,10 @@ class Store:
         query = SearchQuery(
             text=text,
             session=None if session is None else session._number,
-            agents=frozenset(() if agent is None else (agent,)),
+            agents=_only(agent),
             project_contains=project,
+            machines=_only(machine),
+            persons=_only(person),
             since=self._micros(since),
             until=self._micros(until),
             limit=limit,
@@ -190,6 +204,8 @@ class Store:
             title=title_of(session) or None,
             project=session.project,
             branch=session.branch,
+            machine=session.machine,
+            person=session.person,
             model=session.model,
             version=session.version,
             parent=session.parent,
@@ -250,6 +266,10 @@ class Store:
         if isinstance(when, datetime) and when.tzinfo is not None:
             return when
         return parse_moment(when if isinstance(when, str) else when.isoformat(), self._settings.usage.timezone)
+
+
+def _only(value: T | None) -> frozenset[T]:
+    return frozenset() if value is None else frozenset((value,))
 
 
 def _check(name: str, value: str, valid: tuple[str, ...]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agenttrace.config import Settings
+    from agenttrace.store.session_state import StateLimits
     from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.team import TeamStore
 
 
 def store_path(home: Path) -> Path:
@@ -23,3 +25,25 @@ def open_store(settings: Settings, *, read_only: bool = True) -> SqliteStore:
 
     limits = StateLimits.of(settings.record)
     return SqliteStore.open(store_path(settings.home), read_only=read_only, limits=limits)
+
+
+def open_team_store(
+    target: str | Path, *, read_only: bool = False, settings: Settings | None = None, limits: StateLimits | None = None
+) -> TeamStore:
+    """A team's store: of a file, which is created unless ``read_only``, or of a ClickHouse database by its URL."""
+    from agenttrace.store.session_state import LIMITS, StateLimits
+
+    limits = limits or (LIMITS if settings is None else StateLimits.of(settings.record))
+    if is_database(target):
+        # Not with the others: its client is an extra.
+        engine = import_module("agenttrace.store.clickhouse.store")
+        opened: TeamStore = engine.ClickHouseStore.open(str(target), limits=limits)
+        return opened
+    from agenttrace.store.sqlite.team import SqliteTeamStore
+
+    return SqliteTeamStore.open(Path(target), read_only=read_only, limits=limits)
+
+
+def is_database(target: str | Path) -> bool:
+    """Whether a team's store is a ClickHouse database, and no file."""
+    return str(target).startswith(("clickhouse://", "clickhouses://", "chdb://"))

@@ -21,6 +21,10 @@ _encode_attributes = msgspec.json.Encoder().encode
 UNSIZED = "0:d41d8cd98f00b204e9800998ecf8427e"
 
 
+#: What a copy says that does not name the model; any name is better.
+UNKNOWN_MODEL = "unknown"
+
+
 class FileRow(msgspec.Struct, kw_only=True):
     """How far a log file was read, by what it is recognised again, and what became of its lines."""
 

@@ -14,7 +14,7 @@ import msgspec
 from agenttrace.model import Usage
 
 #: What figures can be divided by.
-InsightSplit = Literal["total", "agent", "project", "model"]
+InsightSplit = Literal["total", "agent", "project", "model", "machine", "person"]
 
 #: Fewer failures of one call in a turn are no loop.
 LOOP_FAILURES = 3
@@ -40,6 +40,9 @@ class InsightQuery(msgspec.Struct, frozen=True, kw_only=True):
     project_contains: str | None = None
     #: Of a tool call: the model that asked for it.
     models: frozenset[str] = frozenset()
+    #: Of a team's store: recorded on one of these machines, by one of these persons; the empty text: without one.
+    machines: frozenset[str] = frozenset()
+    persons: frozenset[str] = frozenset()
 
 
 class ToolFigures(NamedTuple):

@@ -12,9 +12,9 @@ from agenttrace.store.annotations import NO_MARKS, Marks, ScoreTest
 from agenttrace.store.session_state import SessionState
 
 #: What usage is grouped by. ``session`` is the session's number: two agents may have a session of one id.
-UsageGroup = Literal["total", "day", "month", "model", "agent", "project", "session"]
+UsageGroup = Literal["total", "day", "month", "model", "agent", "project", "session", "machine", "person"]
 #: What outcomes of sessions are grouped by.
-OutcomeGroup = Literal["project", "month", "agent"]
+OutcomeGroup = Literal["project", "month", "agent", "machine", "person"]
 
 
 #: What sessions can be filtered by; ``failed_tests``: in the last run with a summary.
@@ -51,6 +51,9 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     noted: bool | None = None
     #: All of these are true of the latest score of their name.
     scores: tuple[ScoreTest, ...] = ()
+    #: Of a team's store: recorded on one of these machines, by one of these persons; the empty text: without one.
+    machines: frozenset[str] = frozenset()
+    persons: frozenset[str] = frozenset()
 
     def matches(
         self,
@@ -67,6 +70,8 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
         came = outcomes or OutcomeFigures()
         return (
             (not self.agents or session.agent in self.agents)
+            and (not self.machines or (session.machine or "") in self.machines)
+            and (not self.persons or (session.person or "") in self.persons)
             and (not self.projects or (session.project or "") in self.projects)
             and (self.project_contains is None or _contains(session.project, self.project_contains))
             and (not self.states or session.state in self.states)
@@ -198,6 +203,9 @@ class SessionShares(NamedTuple):
     agent: str
     project: str
     shares: tuple[OutcomeShare, ...]
+    #: Of a team's store; empty elsewhere.
+    machine: str = ""
+    person: str = ""
 
 
 class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,6 +221,9 @@ class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
     #: A part of the directory, in any case.
     project_contains: str | None = None
     models: frozenset[str] = frozenset()
+    #: Of a team's store: recorded on one of these machines, by one of these persons; the empty text: without one.
+    machines: frozenset[str] = frozenset()
+    persons: frozenset[str] = frozenset()
     #: Without the sessions of the demo data.
     real: bool = False
 
@@ -241,6 +252,9 @@ class RecentQuery(msgspec.Struct, frozen=True, kw_only=True):
     #: Exact directories; the empty text matches sessions without one.
     projects: frozenset[str] = frozenset()
     models: frozenset[str] = frozenset()
+    #: Of a team's store: recorded on one of these machines, by one of these persons; the empty text: without one.
+    machines: frozenset[str] = frozenset()
+    persons: frozenset[str] = frozenset()
     #: Without the sessions of the demo data.
     real: bool = False
 
@@ -260,6 +274,10 @@ class TimeQuery(msgspec.Struct, frozen=True, kw_only=True):
     before: int
     #: Steps begin at multiples of this since the epoch.
     step: int
+    #: Only of these agents; of all where it is empty.
+    agents: frozenset[str] = frozenset()
+    #: Without the sessions of the demo data.
+    real: bool = False
 
 
 class ResponseCount(NamedTuple):
@@ -294,6 +312,9 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
     agents: frozenset[str] = frozenset()
     projects: frozenset[str] = frozenset()
     project_contains: str | None = None
+    #: Of a team's store: recorded on one of these machines, by one of these persons; the empty text: without one.
+    machines: frozenset[str] = frozenset()
+    persons: frozenset[str] = frozenset()
     #: When the event was written; events without a time match only where neither is set.
     since: int | None = None
     until: int | None = None
@@ -360,6 +381,9 @@ class ErrorQuery(msgspec.Struct, frozen=True, kw_only=True):
     agents: frozenset[str] = frozenset()
     #: A part of the directory, in any case.
     project_contains: str | None = None
+    #: Of a team's store: recorded on one of these machines, by one of these persons; the empty text: without one.
+    machines: frozenset[str] = frozenset()
+    persons: frozenset[str] = frozenset()
     #: When the span began: from ``since`` and before ``until``.
     since: int | None = None
     until: int | None = None

@@ -73,7 +73,7 @@ class ResponseRow(msgspec.Struct, frozen=True, tag="response"):
 
 
 class TotalRow(msgspec.Struct, frozen=True, tag="total"):
-    """What an agent says of its own usage: see ``sqlite.totals``."""
+    """What an agent says of its own usage: see ``store.totals``."""
 
     session: int
     scope: str

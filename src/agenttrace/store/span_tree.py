@@ -100,11 +100,17 @@ class Subagents:
             trace = call.trace_id
         return trace
 
-    def streams(self, fresh: Iterable[SpanRow]) -> set[str]:
+    def _streams(self, fresh: Iterable[SpanRow]) -> set[str]:
         """The streams of subagents among those of these spans."""
         return {row.stream for row in fresh} & self._links.keys()
 
-    def reach(self, row: SpanRow, streams: set[str], fresh: set[bytes]) -> bool:
+    def changed(self, rows: Sequence[SpanRow], touched: set[bytes], after: int) -> list[SpanRow]:
+        """Those of some rows that are not what they were when ``after`` was the last event, or that lines touched."""
+        fresh = touched | {row.span_id for row in rows if row.changed > after}
+        streams = self._streams(row for row in rows if row.span_id in fresh)
+        return [self.joined(row) for row in rows if row.span_id in fresh or self._reach(row, streams, fresh)]
+
+    def _reach(self, row: SpanRow, streams: set[str], fresh: set[bytes]) -> bool:
         """Whether a span may show differently because of a fresh call above it, or because that was found only now."""
         stream, trace = row.stream, row.trace_id
         for _ in range(_DEEPEST):

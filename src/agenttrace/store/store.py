@@ -82,6 +82,10 @@ class Store(Protocol):
     def interrupted_when(self, over: Callable[[], bool]) -> AbstractContextManager[None]:
         """Questions inside end with ``QueryInterruptedError`` soon after ``over()`` becomes true."""
 
+    def shows(self, session: int) -> bool:
+        """Whether the contents of this session are shown, and not its figures alone."""
+        return True
+
     # -- sessions ------------------------------------------------------------------------------------------------
 
     def sessions(

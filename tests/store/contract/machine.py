@@ -1,28 +1,39 @@
 """Logs that are recorded by the real recorder and indexed for search, and the stores that hold them.
 
-The contract is tested for every engine: the store that was recorded into, and a copy that was merged from its changes,
-which come in pieces, in any order and some of them twice.
+The contract is tested for every engine: the store that was recorded into; copies that were merged from its changes,
+which come in pieces, in any order and some of them twice; and a team's store that took them page by page. One copy is
+in ClickHouse: on the server at ``TEST_CLICKHOUSE_URL``, or in the engine in process, which has one directory for all
+databases of a process.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import secrets
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from agenttrace.calendar import day_finder
 from agenttrace.config import Settings, UsageSettings, ensure_home
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.texts.search_index import index_all
+from agenttrace.store.clickhouse.connection import Database
+from agenttrace.store.clickhouse.retention import forget
+from agenttrace.store.clickhouse.store import ClickHouseStore
 from agenttrace.store.rows import ChangesCursor, Row
 from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.sqlite.team import SqliteTeamStore
+from agenttrace.store.team import Page
+from clickhouse_on import clickhouse_address
 
 #: Which stores the questions of the contract are asked.
-ENGINES = ("recorded", "merged")
+ENGINES = ("recorded", "merged", "team", "clickhouse")
 #: The one that is tested now.
 engine = ENGINES[0]
 
@@ -50,7 +61,9 @@ class Machine:
         try:
             recorder.run_once()
             index_all(recorder.store)
-            if engine == "merged":
+            if engine == "team":
+                self._push(recorder.store)
+            elif engine != "recorded":
                 self._merge(recorder.store)
         finally:
             recorder.close()
@@ -58,20 +71,80 @@ class Machine:
     def _merge(self, recorded: SqliteStore) -> None:
         """Bring the copy up to date."""
         rows, self._cursor = all_changes(recorded, self._cursor)
-        with SqliteStore.open(self._path, read_only=False) as copy:
-            for portion in shuffled(rows, random.Random(len(rows))):
+        # A write of ClickHouse takes the same time for one row and for a thousand.
+        largest = 1000 if engine == "clickhouse" else 20
+        with self._opened(read_only=False) as copy:
+            for portion in shuffled(rows, random.Random(len(rows)), largest):
                 copy.merge(portion, day_of=day_of)
-                index_all(copy)
+                if engine == "merged":
+                    index_all(copy)
+            index_all(copy)
+
+    def _push(self, recorded: SqliteStore) -> None:
+        """Bring the team's store up to date."""
+        with SqliteTeamStore.open(self._path, read_only=False) as team:
+            while (found := recorded.changes_since(self._cursor, limit=40)).rows:
+                page = Page(machine="m", person="p", store="s", after=self._cursor, until=found.cursor)
+                team.take(found.rows, page, day_of=day_of)
+                self._cursor = found.cursor
+            index_all(team)
 
     @property
     def _path(self) -> Path:
-        return self.settings.home / ("agenttrace.db" if engine == "recorded" else "merged.db")
+        return self.settings.home / ("agenttrace.db" if engine == "recorded" else f"{engine}.db")
+
+    @cached_property
+    def address(self) -> str:
+        """A ClickHouse database of its own: an emptied one, which is there sooner than a new one."""
+        return _empty.pop() if _empty else clickhouse_address(f"agenttrace_test_{secrets.token_hex(8)}")
+
+    def _opened(self, **options: Any) -> SqliteStore:  # noqa: ANN401 - of the engine
+        if engine == "clickhouse":
+            options.pop("read_only", None)
+            # The tests use what stores have beside the questions, and all have that.
+            return cast("SqliteStore", ClickHouseStore.open(self.address, **options))
+        return (SqliteTeamStore if engine == "team" else SqliteStore).open(self._path, **options)
 
     @contextmanager
     def store(self, **options: Any) -> Iterator[SqliteStore]:  # noqa: ANN401 - of the engine
         """The store, to ask."""
-        with SqliteStore.open(self._path, **options) as store:
+        with self._opened(**options) as store:
             yield store
+
+    def close(self) -> None:
+        """Empty the database, for others."""
+        if "address" in self.__dict__:
+            with ClickHouseStore.open(self.address) as store:
+                empty(store.database)
+            _empty.append(self.address)
+
+
+#: Databases with tables and without rows.
+_empty: list[str] = []
+
+
+def empty(database: Database) -> None:
+    """Remove all rows."""
+    version = database.rows("SELECT key, value, ver FROM meta FINAL WHERE key = 'version'")
+    for name, rows in database.rows("SELECT name, total_rows FROM system.tables WHERE database = currentDatabase()"):
+        if rows:
+            database.command(f"TRUNCATE TABLE {name}{database.on_cluster}")
+    database.insert("meta", ("key", "value", "ver"), version)
+
+
+def another(store: SqliteStore | ClickHouseStore) -> SqliteStore:
+    """A further connection to a store, to write."""
+    if isinstance(store, ClickHouseStore):
+        return cast("SqliteStore", ClickHouseStore(Database(store.database.target)))
+    return SqliteStore.open(store.path, read_only=False)
+
+
+def prune(store: SqliteStore | ClickHouseStore, session: int) -> None:
+    """Remove what a session said."""
+    if isinstance(store, ClickHouseStore):
+        forget(store.database, [session], "time")
+    else:
+        store.retention.prune_session(session, time.time())
 
 
 #: The day of a time, as the recorder of these tests counts it.
@@ -105,7 +178,11 @@ def shuffled(rows: Sequence[Row], chance: random.Random, largest: int = 20) -> I
 def machine() -> Iterator[Machine]:
     """A machine on which nothing is recorded yet."""
     with tempfile.TemporaryDirectory() as root:
-        yield Machine(Path(root))
+        made = Machine(Path(root))
+        try:
+            yield made
+        finally:
+            made.close()
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.hits import AnnotationMatch, TextMatch, find
 
 from .data import NATIVE, Made, logs_of
-from .machine import START, all_changes, day_of, shuffled, store_of
+from .machine import START, all_changes, another, day_of, prune, shuffled, store_of
 
 NAMES = ("good", "bad", "轮转")
 _names = st.sampled_from(NAMES)
@@ -236,7 +236,7 @@ def test_a_key_is_written_once_by_many_writers() -> None:
         (session,) = store.sessions()
 
         def write_often(number: int) -> None:
-            with SqliteStore.open(store.path, read_only=False) as writer:
+            with another(store) as writer:
                 for key in range(10):
                     writer.annotation_table.put(note(session.id, f"from {number}", key=f"k{key}"))
 
@@ -266,7 +266,7 @@ def test_annotations_of_a_pruned_session_stay() -> None:
     with some_sessions(2) as store:
         session = store.sessions()[0]
         store.annotation_table.put(note(session.id, "remember this"))
-        store.retention.prune_session(session.id, time.time())
+        prune(store, session.id)
         assert [each.text for each in store.annotations([session.id])[session.id]] == ["remember this"]
         assert store.search_annotations(SearchQuery(text="remember")) == []
 
@@ -304,7 +304,7 @@ def test_what_is_no_text_or_number_is_refused(wrong: dict[str, object]) -> None:
 
 def test_a_session_has_room_for_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit an annotation is refused with the reason; changing one is not adding one."""
-    monkeypatch.setattr("agenttrace.store.sqlite.annotations.MAX_PER_SESSION", 3)
+    monkeypatch.setattr("agenttrace.store.annotation_table.MAX_PER_SESSION", 3)
     assert MAX_PER_SESSION > 3
     with some_sessions(1) as store:
         (session,) = store.sessions()

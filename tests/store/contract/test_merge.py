@@ -134,7 +134,7 @@ def test_a_copy_of_real_logs_answers_as_the_store_does(tmp_path: Path, seed: int
     ensure_home(home)
     rows: list[Row] = []
     cursor = ChangesCursor()
-    for _ in _growing(tmp_path / "logs", chance):
+    for _ in growing(tmp_path / "logs", chance):
         recorder = Recorder(home, paths=[str(tmp_path / "logs")], environ={})
         recorder.run_once()
         more, cursor = all_changes(recorder.store, cursor, 500)
@@ -151,7 +151,7 @@ def test_a_copy_of_real_logs_answers_as_the_store_does(tmp_path: Path, seed: int
             assert found == expected
 
 
-def _growing(logs: Path, chance: random.Random) -> Iterator[None]:
+def growing(logs: Path, chance: random.Random) -> Iterator[None]:
     """Logs of all agents, which are complete in the end."""
     small = [path for path in sorted(DATA.rglob("*.jsonl")) if path.stat().st_size < 300_000]
     lines = {logs / path.relative_to(DATA): path.read_bytes().splitlines(keepends=True) for path in small}

@@ -11,7 +11,7 @@ from agenttrace.record.outcomes import figures_of, session_facts
 from agenttrace.store.questions import OutcomeFigures, OutcomeShare, StoredOutcomes, UsageQuery
 
 from .data import Made, logs_of, recordings
-from .machine import store_of
+from .machine import prune, store_of
 
 
 @settings(max_examples=10)
@@ -55,7 +55,7 @@ def test_a_pruned_session_has_no_outcomes(made: list[Made]) -> None:
     with store_of(logs_of(made), read_only=False) as store:
         update_all(store)
         for session in store.sessions()[:1]:
-            store.retention.prune_session(session.id, time.time())
+            prune(store, session.id)
             assert store.outcomes([session.id]) == {}
             store.outcome_table.put(session.id, StoredOutcomes(session.events, OutcomeFigures(files=1)), now=0.0)
             assert store.outcomes([session.id]) == {}

@@ -60,6 +60,8 @@ def _names(sessions: dict[int, Session]) -> dict[UsageGroup, Callable[[UsageRow]
         "agent": lambda row: sessions[int(row.group)].agent,
         "project": lambda row: sessions[int(row.group)].project or "",
         "session": lambda row: row.group,
+        "machine": lambda row: sessions[int(row.group)].machine or "",
+        "person": lambda row: sessions[int(row.group)].person or "",
     }
 
 
@@ -129,15 +131,23 @@ def test_recent_usage_is_that_of_the_groups(
 
 
 @few
-@given(made=recordings, step=st.sampled_from((1_000_000, 900_000_000, 86_400_000_000)), cut=st.integers(0, 5))
-def test_usage_over_time_is_that_of_the_responses(made: list[Made], step: int, cut: int) -> None:
+@given(
+    made=recordings,
+    step=st.sampled_from((1_000_000, 900_000_000, 86_400_000_000)),
+    cut=st.integers(0, 5),
+    agents=_some((NATIVE, CLAUDE)),
+    real=st.booleans(),
+)
+def test_usage_over_time_is_that_of_the_responses(
+    made: list[Made], step: int, cut: int, agents: frozenset[str], real: bool
+) -> None:
     """Each step has the tokens and the number of the responses in it, of those from one moment to before another."""
     with store_of(logs_of(made)) as store:
-        every = store.recent_usage(RecentQuery(since=0))
+        every = store.recent_usage(RecentQuery(since=0, agents=agents, real=real))
         since = every[min(cut, len(every) - 1)].at if every else 0
         before = every[-1].at if cut % 2 and every else 2**62
         within = [each for each in every if since <= each.at < before]
-        query = TimeQuery(since=since, before=before, step=step)
+        query = TimeQuery(since=since, before=before, step=step, agents=agents, real=real)
         expected: dict[tuple[int, str], list[UsageRow]] = {}
         for each in within:
             expected.setdefault((each.at // step * step, each.row.model), []).append(each.row)

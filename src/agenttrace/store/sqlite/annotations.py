@@ -8,25 +8,14 @@ people said of a session, not what the session said.
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
 
-from agenttrace.store.annotations import (
-    MAX_PER_SESSION,
-    MAX_ROWS_PER_SESSION,
-    Annotation,
-    AnnotationError,
-    AnnotationLimitError,
-    MarkRow,
-    Marks,
-    NewAnnotation,
-    checked_score,
-    checked_text,
-    marks_of,
-)
+from agenttrace.store.annotation_table import AnnotationTable
+from agenttrace.store.annotations import Annotation, MarkRow, Marks, marks_of
 from agenttrace.store.questions import SearchQuery
 from agenttrace.store.rows import AnnotationRow
 from agenttrace.store.sqlite.database import marks, portions, transaction
@@ -120,7 +109,11 @@ def search(connection: sqlite3.Connection, query: SearchQuery) -> list[tuple[int
     if not expression:
         return []
     where, values = session_conditions(
-        agents=query.agents, projects=query.projects, project_contains=query.project_contains
+        agents=query.agents,
+        projects=query.projects,
+        project_contains=query.project_contains,
+        machines=query.machines,
+        persons=query.persons,
     )
     for name, test in _TESTS.items():
         if getattr(query, name) is not None:
@@ -140,119 +133,38 @@ def _annotation(row: Sequence[Any]) -> Annotation:
 # -- writing ------------------------------------------------------------------------------------------------------
 
 
-class AnnotationTable:
+class SqliteAnnotations(AnnotationTable):
     """Writes annotations; each change is a transaction of its own."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def put(self, new: NewAnnotation, *, now: float | None = None) -> tuple[Annotation, bool]:
-        """Write an annotation; it as it is stored, and whether that changed something.
+    def _transaction(self) -> AbstractContextManager[None]:
+        return transaction(self._connection)
 
-        With a ``key``, and for a label or star that is there, nothing changes the second time. What was removed comes
-        back only without a key. ``AnnotationError`` where it is refused.
-        """
-        wanted = new.checked()
-        key = wanted.new_id()
-        moment = time.time() if now is None else now
-        with transaction(self._connection):
-            # The id stays what it would have been before the session became part of another one.
-            wanted = msgspec.structs.replace(wanted, session=whole_session(self._connection, wanted.session))
-            known = self._row(key) or self._present(wanted)
-            if known is not None and (wanted.key is not None or _is_same(known, wanted)):
-                return _shown(known), False
-            if known is None or known.removed_at is not None:
-                self._check_room(wanted.session)
-            row = AnnotationRow(
-                key,
-                wanted.session,
-                wanted.span_id,
-                wanted.kind,
-                wanted.name,
-                wanted.value,
-                wanted.text,
-                wanted.source,
-                wanted.author,
-                moment if known is None or known.removed_at is not None else known.created_at,
-                moment,
-                None,
-                next_revision(self._connection),
-            )
-            write_rows(self._connection, [row])
-        return _shown(row), True
+    def _next_revision(self) -> int:
+        return next_revision(self._connection)
 
-    def change(self, annotation_id: bytes, *, text: str | None = None, value: float | None = None) -> Annotation | None:
-        """Change the text of a note or the value and comment of a score; ``None`` where there is no such one."""
-        with transaction(self._connection):
-            known = self._row(annotation_id)
-            if known is None or known.removed_at is not None:
-                return None
-            if known.kind not in ("note", "score") or (value is not None and known.kind != "score"):
-                raise AnnotationError(f"a {known.kind} has no {'text' if value is None else 'value'}")
-            row = msgspec.structs.replace(
-                known,
-                text=known.text if text is None else checked_text(text, required=known.kind == "note"),
-                value=known.value if value is None else checked_score(value),
-                changed_at=time.time(),
-                revision=next_revision(self._connection),
-            )
-            write_rows(self._connection, [row])
-        return _shown(row)
-
-    def remove(self, annotation_id: bytes) -> bool:
-        """Remove an annotation; false where there is no such one."""
-        with transaction(self._connection):
-            known = self._row(annotation_id)
-            return known is not None and self._remove([known]) > 0
-
-    def remove_named(self, session: int, kind: str, name: str = "") -> int:
-        """Remove a label or the star of a session; how many that were."""
-        with transaction(self._connection):
-            query = f"{ANNOTATION_ROWS} WHERE session_id = ? AND kind = ? AND name = ?"
-            found = [AnnotationRow(*row) for row in self._connection.execute(query, (session, kind, name))]
-            return self._remove(found)
-
-    def _remove(self, rows: Sequence[AnnotationRow]) -> int:
-        revision, now = next_revision(self._connection), time.time()
-        gone = [
-            msgspec.structs.replace(row, text="", changed_at=now, removed_at=now, revision=revision)
-            for row in rows
-            if row.removed_at is None
-        ]
-        write_rows(self._connection, gone)
-        return len(gone)
+    def _whole_session(self, session: int) -> int:
+        return whole_session(self._connection, session)
 
     def _row(self, key: bytes) -> AnnotationRow | None:
         row = self._connection.execute(f"{ANNOTATION_ROWS} WHERE annotation_id = ?", (key,)).fetchone()
         return None if row is None else AnnotationRow(*row)
 
-    def _present(self, wanted: NewAnnotation) -> AnnotationRow | None:
-        """The same label or star under another id: of a session that became part of this one."""
-        if wanted.kind not in ("label", "star"):
-            return None
-        place = (wanted.session, wanted.kind, wanted.name, wanted.span_id)
-        query = (
-            f"{ANNOTATION_ROWS} WHERE session_id = ? AND kind = ? AND name = ? AND span_id IS ? AND removed_at IS NULL"
-        )
-        row = self._connection.execute(query, place).fetchone()
-        return None if row is None else AnnotationRow(*row)
+    def _named(self, session: int, kind: str, name: str) -> list[AnnotationRow]:
+        query = f"{ANNOTATION_ROWS} WHERE session_id = ? AND kind = ? AND name = ?"
+        return [AnnotationRow(*row) for row in self._connection.execute(query, (session, kind, name))]
 
-    def _check_room(self, session: int) -> None:
+    def _counts(self, session: int) -> tuple[int, int] | None:
         if self._connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is None:
-            raise AnnotationError("there is no such session")
+            return None
         query = "SELECT count(*), coalesce(sum(removed_at IS NULL), 0) FROM annotations WHERE session_id = ?"
         rows, present = self._connection.execute(query, (session,)).fetchone()
-        if present >= MAX_PER_SESSION or rows >= MAX_ROWS_PER_SESSION:
-            raise AnnotationLimitError(f"a session has at most {MAX_PER_SESSION:,} annotations; remove some first")
+        return rows, present
 
-
-def _is_same(known: AnnotationRow, wanted: NewAnnotation) -> bool:
-    same = (known.value, known.text) == (wanted.value, wanted.text)
-    return known.removed_at is None and same
-
-
-def _shown(row: AnnotationRow) -> Annotation:
-    return Annotation(**{name: getattr(row, name) for name in Annotation.__struct_fields__})
+    def _write(self, rows: Sequence[AnnotationRow]) -> None:
+        write_rows(self._connection, rows)
 
 
 def write_rows(connection: sqlite3.Connection, rows: Iterable[AnnotationRow]) -> None:

@@ -7,8 +7,8 @@ and the spans of those sessions are looked through.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -67,31 +67,59 @@ FROM spans WHERE session_id = ? AND revision > ? AND span_no > ? ORDER BY span_n
 _RESPONSES = f"SELECT response, session_id, at, model, estimated, copies, terms, revision, {_TOKENS} FROM responses"
 _EVENTS = """
 SELECT event_no, session_id, event_id, turn_index, step_n, event_type, span_id, processed_at, block_id, line_n
-FROM processed_events WHERE event_no > ? AND event_no <= ? AND block_id IS NOT NULL ORDER BY event_no
+FROM processed_events WHERE {where} ORDER BY event_no
 """
+#: Of one session; its responses are found by its spans, or all are looked through where it has none any more.
+_OF_SESSION = " WHERE {session} = :session AND {key} > :after ORDER BY {key}"
+_BY_SPANS = " WHERE response IN (SELECT response FROM spans WHERE session_id = :session) AND session_id = :session"
+#: Events that still have their lines.
+_RANGE = "event_no > ? AND event_no <= ? AND block_id IS NOT NULL"
+_PRUNED = "SELECT count(*) FROM processed_events WHERE event_no > ? AND event_no <= ? AND block_id IS NULL"
+#: The kind of a cursor inside one session.
+_WHOLE = "whole"
 _FILE = (
     "SELECT file_id, filepath, source, cast(round(last_read_at * 1000) AS INTEGER) FROM file_offsets WHERE file_id = ?"
 )
 
 
 class _Round(NamedTuple):
-    """What is read: rows that changed after a revision, and events after a number."""
+    """What is read: rows that changed after a revision, and events after a number; or all of one session."""
 
     connection: sqlite3.Connection
     since: int
     since_event: int
     until_event: int
+    session: int | None = None
 
     def rows(self, query: str, key: str, after: int | bytes) -> sqlite3.Cursor:
         """Rows of a table with revisions that changed, in the order of their key."""
+        if self.session is not None:
+            order = _OF_SESSION.format(session="id" if key == "id" else "session_id", key=key)
+            if key == "response" and self._has_spans():
+                order = f"{_BY_SPANS} AND response > :after ORDER BY response"
+            return self.connection.execute(query + order, {"session": self.session, "after": after})
         order = (_ALL if self.since < 0 else _CHANGED).format(key=key)
         return self.connection.execute(query + order, {"since": self.since, "after": after})
 
     def sessions(self, place: RowPlace) -> Iterator[tuple[int, RowPlace]]:
         """The changed sessions from a place on, and where to go on in the first of them."""
         first = int(place[0]) if place else -1
+        if self.session is not None:
+            yield self.session, place[1:]
+            return
         for (number,) in self.rows("SELECT id FROM sessions", "id", first - 1).fetchall():
             yield number, place[1:] if number == first else _START
+
+    def events(self, after: int) -> sqlite3.Cursor:
+        """Events with their lines after a number."""
+        if self.session is not None:
+            query = _EVENTS.format(where=f"session_id = ? AND {_RANGE}")
+            return self.connection.execute(query, (self.session, after, self.until_event))
+        return self.connection.execute(_EVENTS.format(where=_RANGE), (after, self.until_event))
+
+    def _has_spans(self) -> bool:
+        query = "SELECT 1 FROM spans WHERE session_id = ? LIMIT 1"
+        return self.connection.execute(query, (self.session,)).fetchone() is not None
 
 
 #: Rows after a place, each with its own place.
@@ -100,9 +128,13 @@ Placed = Iterator[tuple[Row, RowPlace]]
 
 def _sessions(read: _Round, place: RowPlace) -> Placed:
     for row in read.rows(_SESSIONS, "id", int(place[0]) if place else -1):
-        session = Session(**dict(zip(_SESSION_COLUMNS, row[:-1], strict=True)))
-        session.copied = bool(session.copied)
-        yield StoredSession(session, row[-1]), (session.id,)
+        yield _stored_session(row), (row[0],)
+
+
+def _stored_session(row: Sequence[Any]) -> StoredSession:
+    session = Session(**dict(zip(_SESSION_COLUMNS, row[:-1], strict=True)))
+    session.copied = bool(session.copied)
+    return StoredSession(session, row[-1])
 
 
 def _removed(read: _Round, place: RowPlace) -> Placed:
@@ -122,8 +154,12 @@ def _totals(read: _Round, place: RowPlace) -> Placed:
     for session, after in read.sessions(place):
         names = dict(zip(("scope", "whose", "name", "moment", "model"), after or ("", "", "", -1, ""), strict=True))
         for row in read.connection.execute(_TOTALS, {"session": session, "since": read.since} | names):
-            *fields, revision = row[:12]
-            yield TotalRow(*(*fields, _usage(row[12:]), revision)), row[:6]
+            yield _total(row), row[:6]
+
+
+def _total(row: Sequence[Any]) -> TotalRow:
+    *fields, revision = row[:12]
+    return TotalRow(*(*fields, _usage(row[12:]), revision))
 
 
 def _spans(read: _Round, place: RowPlace) -> Placed:
@@ -148,18 +184,31 @@ def _annotations(read: _Round, place: RowPlace) -> Placed:
 
 
 def _events(read: _Round, place: RowPlace) -> Placed:
-    blocks = StoredBlocks(LineCache(_CACHED_BYTES), read.connection)
     after = int(place[0]) if place else read.since_event
-    for *fields, block_id, line_n in read.connection.execute(_EVENTS, (after, read.until_event)):
-        block = blocks.get(block_id)
-        if block is not None:
+    for event in _with_lines(read.connection, read.events(after)):
+        yield event, (event.number,)
+
+
+def _with_lines(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> Iterator[EventRow]:
+    blocks = StoredBlocks(LineCache(_CACHED_BYTES), connection)
+    for *fields, block_id, line_n in rows:
+        if block_id is None:
+            yield EventRow(*(*fields, 0, 0, 0, b""))
+        elif (block := blocks.get(block_id)) is not None:
             line = (block.file_id, block.generation, block.offsets[line_n], block.lines[line_n])
-            yield EventRow(*(*fields, *line)), (fields[0],)
+            yield EventRow(*(*fields, *line))
 
 
 def _usage(tokens: Iterable[int]) -> Usage:
     return Usage(**dict(zip(USAGE_FIELDS, tokens, strict=True)))
 
+
+_ROWS_AFTER = """
+SELECT (SELECT count(*) FROM sessions WHERE revision > :revision)
+    + (SELECT count(*) FROM responses WHERE revision > :revision)
+    + (SELECT count(*) FROM spans WHERE revision > :revision)
+    + (SELECT count(*) FROM processed_events WHERE event_no > :event AND block_id IS NOT NULL)
+"""
 
 #: In the order in which they are read.
 _READERS: dict[str, Callable[[_Round, RowPlace], Placed]] = {
@@ -184,22 +233,81 @@ def changes(connection: sqlite3.Connection, cursor: ChangesCursor, limit: int) -
             cursor = ChangesCursor(cursor.until, now, next(iter(_READERS)))
         rows, cursor = _page(connection, cursor, limit)
         if rows:
-            return Changes(_files(connection, rows) + rows, cursor)
+            return Changes([*_files(connection, rows), *rows], cursor)
 
 
 def _page(connection: sqlite3.Connection, cursor: ChangesCursor, limit: int) -> tuple[list[Row], ChangesCursor]:
     """The next rows of a round; none where the last page ended with its last row."""
     read = _Round(connection, cursor.since[0], cursor.since[1], cursor.until[1])
-    kinds = list(_READERS)
+    rows, place = _read(read, list(_READERS), cursor.kind, cursor.place, limit)
+    if place is None:
+        return rows, ChangesCursor(cursor.until, cursor.until)
+    return rows, ChangesCursor(cursor.since, cursor.until, place[0], place[1])
+
+
+def _read(
+    read: _Round, kinds: list[str], first: str, after: RowPlace, limit: int
+) -> tuple[list[Row], tuple[str, RowPlace] | None]:
+    """Rows of these kinds from a place on, and the kind and place to go on after; ``None`` at the end."""
     rows: list[Row] = []
     size = 0
-    for kind in kinds[kinds.index(cursor.kind) :]:
-        for row, place in _READERS[kind](read, cursor.place if kind == cursor.kind else _START):
+    for kind in kinds[kinds.index(first) :]:
+        for row, place in _READERS[kind](read, after if kind == first else _START):
             rows.append(row)
             size += _size(row)
             if len(rows) >= limit or size >= _PAGE_BYTES:
-                return rows, ChangesCursor(cursor.since, cursor.until, kind, place)
-    return rows, ChangesCursor(cursor.until, cursor.until)
+                return rows, (kind, place)
+    return rows, None
+
+
+def session_cursor(between: ChangesCursor, session: int) -> ChangesCursor:
+    """Where all rows of one session begin, between two rounds of reading."""
+    return ChangesCursor(between.until, between.until, _WHOLE, (session,))
+
+
+def whole_session(cursor: ChangesCursor) -> int | None:
+    """The session inside which a cursor is, where it is inside one."""
+    return int(cursor.place[0]) if cursor.kind == _WHOLE else None
+
+
+def session_changes(connection: sqlite3.Connection, cursor: ChangesCursor, limit: int) -> Changes:
+    """About ``limit`` rows of the session that a cursor is in; after the last one it is between two rounds again."""
+    session, *place = cursor.place
+    read = _Round(connection, -1, 0, last_event(connection), int(session))
+    kinds = [kind for kind in _READERS if kind != "removed"]
+    rows, found = _read(read, kinds, str(place[0]) if place else kinds[0], tuple(place[1:]), limit)
+    if found is None:
+        return Changes(_files(connection, rows) + rows, ChangesCursor(cursor.until, cursor.until))
+    after = ChangesCursor(cursor.until, cursor.until, _WHOLE, (session, found[0], *found[1]))
+    return Changes(_files(connection, rows) + rows, after)
+
+
+def pruned_events(connection: sqlite3.Connection, after: int, until: int) -> int:
+    """How many events in a range have lost their lines."""
+    return int(connection.execute(_PRUNED, (after, until)).fetchone()[0])
+
+
+def rows_of_session(
+    connection: sqlite3.Connection, session: int
+) -> list[StoredSession | LinkRow | TotalRow | StoredSpan | EventRow | FileOfLines]:
+    """The session with its links, totals, spans, events and their files; those of each kind in their order."""
+    start = {"session": session, "since": -1, "scope": "", "whose": "", "name": "", "moment": -1, "model": ""}
+    ask = connection.execute
+    events = list(_with_lines(connection, ask(_EVENTS.format(where="session_id = ?"), (session,))))
+    return [
+        *map(_stored_session, ask(f"{_SESSIONS} WHERE id = ?", (session,))),
+        *(LinkRow(*row) for row in ask(_LINKS, (session, ""))),
+        *map(_total, ask(_TOTALS, start)),
+        *(StoredSpan(*row) for row in ask(_SPANS, (session, -1, -1))),
+        *events,
+        *_files(connection, events),
+    ]
+
+
+def rows_after(connection: sqlite3.Connection, cursor: ChangesCursor) -> int:
+    """About how many rows changed after the cursor."""
+    revision, event = cursor.since if cursor.kind else cursor.until
+    return int(connection.execute(_ROWS_AFTER, {"revision": revision, "event": event}).fetchone()[0])
 
 
 def _size(row: Row) -> int:
@@ -211,7 +319,7 @@ def _size(row: Row) -> int:
     return len(row.attributes or "") if isinstance(row, StoredSpan) else 0
 
 
-def _files(connection: sqlite3.Connection, rows: list[Row]) -> list[Row]:
+def _files(connection: sqlite3.Connection, rows: Sequence[Row]) -> list[FileOfLines]:
     """The files that the lines among these rows came from."""
     numbers = {row.file_id for row in rows if isinstance(row, EventRow)}
     return [FileOfLines(*row) for number in sorted(numbers) for row in connection.execute(_FILE, (number,))]

@@ -163,13 +163,13 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         if found <= 0 and connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None:
             raise CorruptStoreError(f"{path} is damaged: it holds tables, but not the number of their version")
         for script in MIGRATIONS[found:]:
-            for statement in _statements(script):
+            for statement in statements(script):
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
 
-def _statements(script: str) -> Iterator[str]:
-    """Split a script, because ``executescript`` would commit the transaction that protects it."""
+def statements(script: str) -> Iterator[str]:
+    """Split a script into statements, because ``executescript`` would commit the transaction that protects it."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from agenttrace.destinations import DestinationSettings
+from agenttrace.destinations import TEAM, DestinationSettings
 from agenttrace.store.exports import DestinationRow
 from agenttrace.store.sqlite.database import transaction
+from agenttrace.store.sqlite.team_pushes import TeamPushes, forget_pushes
 
 _COLUMNS = """destination_id, name, kind, address, added_at, since, paused, removed_at,
     last_success_at, last_error, last_error_at, retry_at, requests, sent_bytes, rejected, unusable"""
@@ -77,17 +78,20 @@ class Destinations:
         now = time.time()
         since = start_of(settings.start, now)
         self._connection.execute(_ADD, (settings.name, settings.type, settings.address, now, since))
-        if since < int(now * 1_000_000):
+        if since < int(now * 1_000_000) and settings.type != TEAM:
             self._connection.execute(_TOUCH_SINCE, (since,))
 
     def backfill(self, name: str, since: int) -> int:
         """Also send what ended after ``since``, as far as it was not sent yet; what is sealed is queued soon after.
 
-        How many traces are looked at for it comes back.
+        How many traces are looked at for it comes back; of a team's server, how many sessions are sent.
         """
+        row = next((row for row in self.rows() if row.name == name), None)
         with transaction(self._connection):
             query = "UPDATE export_destinations SET since = min(since, ?) WHERE name = ?"
             self._connection.execute(query, (since, name))
+            if row is not None and row.kind == TEAM:
+                return TeamPushes(self._connection).release(row.destination_id, since)
             self._connection.execute(_TOUCH_SINCE, (since,))
             return int(self._connection.execute(_TRACES_SINCE, (since,)).fetchone()[0])
 
@@ -109,6 +113,7 @@ class Destinations:
         """Forget what was sent to a destination, so that it can be sent anew; how many spans that were."""
         with transaction(self._connection):
             forgotten = self._connection.execute(_FORGET, (name,)).rowcount
+            forget_pushes(self._connection, name)
             self._connection.execute("DELETE FROM export_destinations WHERE name = ?", (name,))
         return forgotten
 

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from agenttrace.destinations import TEAM
 from agenttrace.store.exports import Ledgers, Queue, State, Touched
 from agenttrace.store.sqlite.database import transaction
 from agenttrace.store.sqlite.destinations import Destinations
 from agenttrace.store.sqlite.export_annotations import ExportedAnnotations
 from agenttrace.store.sqlite.export_ledger import ExportLedger
+from agenttrace.store.sqlite.team_pushes import TeamPushes
 
 if TYPE_CHECKING:
     from agenttrace.store.sqlite.store import SqliteStore
@@ -45,6 +47,11 @@ class Exports:
         """Which annotation was sent where."""
         return ExportedAnnotations(self._connection)
 
+    @cached_property
+    def teams(self) -> TeamPushes:
+        """How far the rows of the store were sent to the server of a team."""
+        return TeamPushes(self._connection)
+
     def ledgers(self) -> Ledgers:
         """Count everything that was sent and is to be sent."""
         rows = self.destinations.rows()
@@ -55,7 +62,15 @@ class Exports:
             for number, states in annotations.items()
             if states.get("refused")
         }
-        return Ledgers(rows, self.ledger.counts(), self.ledger.late(), oldest, annotations, refusals)
+        return Ledgers(rows, self.counts(), self.ledger.late(), oldest, annotations, refusals)
+
+    def counts(self) -> dict[int, dict[State, int]]:
+        """Spans of each destination by state; of a team's server rows, of which at least so many are queued."""
+        return self.ledger.counts() | {
+            row.destination_id: self.teams.counts(row.destination_id)
+            for row in self.destinations.rows()
+            if row.kind == TEAM and row.removed_at is None
+        }
 
     def retry(self, destination: int, states: Sequence[State]) -> int:
         """Queue refused or unknown spans again, how many; with the refused ones, refused annotations too."""

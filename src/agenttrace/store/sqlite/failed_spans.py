@@ -51,7 +51,12 @@ def failed_spans(connection: sqlite3.Connection, query: ErrorQuery) -> list[Fail
 
 def _sessions(connection: sqlite3.Connection, query: ErrorQuery) -> Iterator[tuple[int, int | None]]:
     """Sessions with failures, those with the latest last event first."""
-    where, values = session_conditions(agents=query.agents, project_contains=query.project_contains)
+    where, values = session_conditions(
+        agents=query.agents,
+        project_contains=query.project_contains,
+        machines=query.machines,
+        persons=query.persons,
+    )
     for name, test in _TESTS.items():
         if getattr(query, name) is not None:
             where += f" AND {test}"

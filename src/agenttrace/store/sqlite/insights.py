@@ -42,6 +42,8 @@ _TOOL_PARTS: dict[InsightSplit, tuple[str, str]] = {
     "agent": ("w.agent", _OF_SESSION),
     "project": ("coalesce(w.project, '')", _OF_SESSION),
     "model": ("coalesce(p.model, '')", _ASKER),
+    "machine": ("coalesce(w.machine, '')", _OF_SESSION),
+    "person": ("coalesce(w.person, '')", _OF_SESSION),
 }
 
 #: The table ``figures``, of rows with name, part, ms, failed, cancelled and start of calls.
@@ -82,7 +84,11 @@ class Scope(NamedTuple):
 def scope_of(query: InsightQuery) -> Scope:
     """The time, agents and projects of a query; models are another matter for each kind of span."""
     where, values = session_conditions(
-        agents=query.agents, projects=query.projects, project_contains=query.project_contains
+        agents=query.agents,
+        projects=query.projects,
+        project_contains=query.project_contains,
+        machines=query.machines,
+        persons=query.persons,
     )
     times = ""
     if query.since is not None:
@@ -170,6 +176,8 @@ _MODEL_PARTS: dict[InsightSplit, tuple[str, str]] = {
     "agent": ("w.agent", _OF_SESSION),
     "project": ("coalesce(w.project, '')", _OF_SESSION),
     "model": ("''", ""),
+    "machine": ("coalesce(w.machine, '')", _OF_SESSION),
+    "person": ("coalesce(w.person, '')", _OF_SESSION),
 }
 _MODELS = """SELECT c.model AS name, {part} AS part, c.ms, c.status = 'error' AS failed, 0 AS cancelled, c.start
 FROM calls c {joins}"""

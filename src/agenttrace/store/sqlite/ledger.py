@@ -18,13 +18,11 @@ import msgspec
 
 from agenttrace.model import USAGE_FIELDS, Session, Usage
 from agenttrace.prices.table import variant_of
-from agenttrace.store.batch import Claim
+from agenttrace.store.batch import UNKNOWN_MODEL, Claim
 from agenttrace.store.rows import RemovedRow, ResponseRow
 from agenttrace.store.sqlite.database import marks, portions
 
 _TOKENS = ", ".join(USAGE_FIELDS)
-#: What a copy says that does not name the model; any name is better.
-UNKNOWN_MODEL = "unknown"
 _OUTPUT = 1
 #: The first fields are disjoint; those after them are parts of them.
 _DISJOINT = 4
@@ -183,7 +181,7 @@ def without_strangers(connection: sqlite3.Connection, claims: Sequence[Claim]) -
     late = [claim for claim in claims if claim.copies < 0 and told.get(claim[:2], claim.order) >= claim.order]
     stored = _load(connection, {claim.response for claim in late})
     raising = {claim for claim in late if claim.response in stored and _raises(stored[claim.response], claim)}
-    held = {session: _responses_of(connection, session) for session in {claim.session for claim in raising}}
+    held = {session: responses_of(connection, session) for session in {claim.session for claim in raising}}
     strangers = {claim for claim in late if claim not in raising or claim.response not in held[claim.session]}
     return [claim for claim in claims if claim not in strangers]
 
@@ -198,7 +196,8 @@ def _raises(known: _Entry, claim: Claim) -> bool:
     )
 
 
-def _responses_of(connection: sqlite3.Connection, session: int) -> set[bytes]:
+def responses_of(connection: sqlite3.Connection, session: int) -> set[bytes]:
+    """The responses that the spans of a session name."""
     query = "SELECT response FROM spans WHERE session_id = ? AND response IS NOT NULL"
     return {response for (response,) in connection.execute(query, (session,))}
 
@@ -217,7 +216,7 @@ def settle(
     """
     contested = _held_by(connection, moved)
     before = _load(connection, {claim.response for claim in claims} | contested.keys())
-    rank = _StoredRanks(connection)
+    rank = StoredRanks(connection)
     after = dict(before)
     for claim in claims:
         if claim.copies >= 0:
@@ -304,7 +303,7 @@ def _held_by(connection: sqlite3.Connection, moved: Moved) -> dict[bytes, set[in
     """The responses that may have another owner now, with the sessions that may be it."""
     held: dict[bytes, set[int]] = {}
     for session in moved.risen | moved.fallen:
-        for response in _responses_of(connection, session):
+        for response in responses_of(connection, session):
             held.setdefault(response, set()).add(session)
     if moved.fallen:
         # Rare enough for one look at all spans.
@@ -314,7 +313,7 @@ def _held_by(connection: sqlite3.Connection, moved: Moved) -> dict[bytes, set[in
     return held
 
 
-def _merge(known: _Entry | None, claim: Claim, rank: _StoredRanks, day_of: Callable[[int], str]) -> _Entry:
+def _merge(known: _Entry | None, claim: Claim, rank: StoredRanks, day_of: Callable[[int], str]) -> _Entry:
     if known is None:
         return _entry(claim, day_of(claim.at))
     session, at, day, model, estimated, copies, terms, _, tokens = known
@@ -330,7 +329,7 @@ def _merge(known: _Entry | None, claim: Claim, rank: _StoredRanks, day_of: Calla
     return _Entry(session, at, day, model, estimated, copies + claim.copies + 1, terms, variant, tokens)
 
 
-class _StoredRanks:
+class StoredRanks:
     """The ranks of sessions, each looked up once."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -338,6 +337,7 @@ class _StoredRanks:
         self._known: dict[int, _Rank] = {}
 
     def __call__(self, session: int) -> _Rank:
+        """The rank of a session."""
         if session not in self._known:
             found = _ranks(self._connection, "id", [session])
             self._known[session] = found.get(session) or _rank_of(session, True, None, None)

@@ -80,7 +80,7 @@ def merge(connection: sqlite3.Connection, rows: Iterable[Row], *, day_of: Callab
         removed = _Removed(connection, responses, spans, kinds[EventRow])
         _merge_sessions(connection, _newest(kinds[StoredSession], lambda row: row.session.id))
         connection.executemany(INSERT_LINK, map(msgspec.structs.astuple, kinds[LinkRow]))
-        _merge_totals(connection, _newest(kinds[TotalRow], _total_key))
+        _merge_totals(connection, _newest(kinds[TotalRow], total_key))
         merge_files(connection, _newest(kinds[FileOfLines], lambda row: row.file_id))
         ledger.merge(connection, filter(removed.allows_response, responses), gone, day_of=day_of)
         _merge_events(connection, list(filter(removed.allows_event, kinds[EventRow])))
@@ -166,17 +166,19 @@ def _merge_sessions(connection: sqlite3.Connection, rows: Sequence[StoredSession
 
 
 def _merge_totals(connection: sqlite3.Connection, rows: Sequence[TotalRow]) -> None:
-    fresh = [row for row in rows if row.revision > _revision(connection, _TOTAL_REVISION, *_total_key(row))]
-    connection.executemany(INSERT_TOTALS, map(_total_values, fresh))
+    fresh = [row for row in rows if row.revision > _revision(connection, _TOTAL_REVISION, *total_key(row))]
+    connection.executemany(INSERT_TOTALS, map(total_values, fresh))
 
 
-def _total_key(row: TotalRow) -> tuple[int, str, str, str, int, str]:
+def total_key(row: TotalRow) -> tuple[int, str, str, str, int, str]:
+    """What tells a total from others."""
     return row.session, row.scope, row.whose, row.name, row.moment, row.model
 
 
-def _total_values(row: TotalRow) -> tuple[object, ...]:
+def total_values(row: TotalRow) -> tuple[object, ...]:
+    """A total as a row of ``INSERT_TOTALS``."""
     place = (row.at, row.since, row.trace_id, row.parent_id, row.turn_index)
-    return (*_total_key(row), *place, *(getattr(row.usage, name) for name in USAGE_FIELDS), row.revision)
+    return (*total_key(row), *place, *(getattr(row.usage, name) for name in USAGE_FIELDS), row.revision)
 
 
 def _revision(connection: sqlite3.Connection, query: str, *key: object) -> int:
@@ -204,16 +206,17 @@ def _merge_spans(connection: sqlite3.Connection, rows: Sequence[StoredSpan]) -> 
 def _merge_events(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
     """Store the lines of events that are not known yet, those of one file together."""
     files: dict[tuple[int, int], list[EventRow]] = defaultdict(list)
-    fresh = sorted(_unknown(connection, rows), key=lambda row: row.number)
+    fresh = sorted(unknown_events(connection, rows), key=lambda row: row.number)
     for row in fresh:
         files[row.file_id, row.generation].append(row)
     for (file_id, generation), lines in files.items():
         block = (file_id << BLOCK_BITS) + Files(connection).next_block(file_id)
-        _insert_lines(connection, block, file_id, generation, lines)
+        insert_lines(connection, block, file_id, generation, lines)
     SearchIndex(connection).note_late(row.number for row in fresh)
 
 
-def _unknown(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> Iterable[EventRow]:
+def unknown_events(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> Iterable[EventRow]:
+    """Of these events, each once, those that are not recorded yet."""
     sessions: dict[int, dict[bytes, EventRow]] = defaultdict(dict)
     for row in rows:
         sessions[row.session][row.event_id] = row
@@ -222,13 +225,19 @@ def _unknown(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> Iterab
         yield from (row for event_id, row in events.items() if event_id not in known)
 
 
-def _insert_lines(
+def insert_lines(
     connection: sqlite3.Connection, block: int, file_id: int, generation: int, rows: Sequence[EventRow]
 ) -> None:
+    """Store events with their lines, which are of one file, as one block."""
     data = b"\n".join(row.raw for row in rows)
     packed = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True).compress(data)
     offsets = array("Q", [row.offset for row in rows]).tobytes()
     connection.execute(INSERT_BLOCK, (block, file_id, generation, len(rows), len(data), time.time(), offsets, packed))
+    insert_events(connection, block, rows)
+
+
+def insert_events(connection: sqlite3.Connection, block: int | None, rows: Sequence[EventRow]) -> None:
+    """Store events whose lines are in a block, or whose lines are not there."""
     connection.executemany(
         _INSERT_EVENT,
         [
@@ -242,7 +251,7 @@ def _insert_lines(
                 row.span_id,
                 row.recorded_at,
                 block,
-                place,
+                None if block is None else place,
             )
             for place, row in enumerate(rows)
         ],

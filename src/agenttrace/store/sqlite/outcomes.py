@@ -10,13 +10,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from agenttrace.store.outcomes import AGAIN_SECONDS, QUIET_SECONDS
 from agenttrace.store.questions import OutcomeFigures, OutcomeShare, SessionShares, StoredOutcomes, UsageQuery
 from agenttrace.store.sqlite.database import marks, portions, transaction
 from agenttrace.store.sqlite.usage import session_conditions
-
-#: An active session is examined again once it was quiet for a while, or after a longer while.
-_QUIET_SECONDS = 60.0
-_AGAIN_SECONDS = 1_800.0
 
 _FIGURES = OutcomeFigures.__struct_fields__
 OUTCOME_COLUMNS = f"session_id, events, {', '.join(_FIGURES)}, shares"
@@ -52,19 +49,22 @@ def stored_outcomes(connection: sqlite3.Connection, numbers: Sequence[int]) -> d
 
 
 def outcome_shares(connection: sqlite3.Connection, query: UsageQuery) -> list[SessionShares]:
-    """Lines and commits of the sessions of these agents and projects; days and models are not compared."""
+    """Lines and commits of the sessions that a query asks for; days and models are not compared."""
     where, values = session_conditions(query)
     rows = connection.execute(
-        "SELECT s.id, s.agent, coalesce(s.project, ''), o.shares "
+        "SELECT s.id, s.agent, coalesce(s.project, ''), o.shares, coalesce(s.machine, ''), coalesce(s.person, '') "
         "FROM outcomes o JOIN sessions s ON s.id = o.session_id "
         f"WHERE o.shares <> '[]' AND {where} ORDER BY s.id",
         values,
     )
-    return [SessionShares(number, agent, project, _shares.decode(shares)) for number, agent, project, shares in rows]
+    return [
+        SessionShares(number, agent, project, _shares.decode(shares), machine, person)
+        for number, agent, project, shares, machine, person in rows
+    ]
 
 
 def unexamined(connection: sqlite3.Connection, query: UsageQuery) -> list[int]:
-    """The sessions of these agents and projects with lines that were not examined."""
+    """The sessions that a query asks for with lines that were not examined."""
     where, values = session_conditions(query)
     rows = connection.execute(
         "SELECT s.id FROM sessions s LEFT JOIN outcomes o ON o.session_id = s.id "
@@ -82,7 +82,7 @@ class OutcomeTable:
 
     def waiting(self, now: float) -> list[int]:
         """The numbers of the sessions to be examined, the latest first."""
-        values = {"again": now - _AGAIN_SECONDS, "quiet": (now - _QUIET_SECONDS) * 1_000_000}
+        values = {"again": now - AGAIN_SECONDS, "quiet": (now - QUIET_SECONDS) * 1_000_000}
         return [row[0] for row in self._connection.execute(_WAITING, values)]
 
     def put(self, session: int, found: StoredOutcomes, *, now: float) -> None:

@@ -76,7 +76,7 @@ class Removal:
         for file, _ in files:
             self._remove_file(file)
         if files:
-            self._remove_words()
+            remove_words(self._connection)
         return len(numbers)
 
     def _files(self, directory: str) -> list[tuple[int, int | None]]:
@@ -110,14 +110,15 @@ class Removal:
             self._connection.execute("DELETE FROM quarantine WHERE file_id = ?", (number,))
             self._connection.execute("DELETE FROM file_offsets WHERE file_id = ?", (number,))
 
-    def _remove_words(self) -> None:
-        """Words of removed events are not found; here they leave the index as well."""
-        index = SearchIndex(self._connection)
-        (events,) = self._connection.execute("SELECT count(*) FROM processed_events").fetchone()
-        if events <= _REINDEXED:
-            index.reset()
-        else:
-            index.mark_stale(time.time())
+
+def remove_words(connection: sqlite3.Connection) -> None:
+    """Words of removed events are not found; here they leave the index as well."""
+    index = SearchIndex(connection)
+    (events,) = connection.execute("SELECT count(*) FROM processed_events").fetchone()
+    if events <= _REINDEXED:
+        index.reset()
+    else:
+        index.mark_stale(time.time())
 
 
 def _session_of(source: bytes | None) -> int | None:

@@ -25,7 +25,7 @@ from agenttrace.store.sqlite.totals import FORGET_TOTALS, MARK_PRUNED
 #: Events that one piece of a sweep looks at.
 _SWEPT_EVENTS = 50_000
 
-_OLD_SESSIONS = """
+OLD_SESSIONS = """
 SELECT id FROM sessions WHERE events > 0 AND last_at < ?
 UNION
 SELECT id FROM sessions WHERE events > 0 AND last_at IS NULL
@@ -102,7 +102,7 @@ class Retention:
 
     def old_sessions(self, cutoff: float) -> list[int]:
         """Sessions whose last event is older than ``cutoff`` (seconds since the epoch)."""
-        rows = self._connection.execute(_OLD_SESSIONS, (int(cutoff * 1_000_000), cutoff))
+        rows = self._connection.execute(OLD_SESSIONS, (int(cutoff * 1_000_000), cutoff))
         return [row[0] for row in rows]
 
     def measure(self, cutoff: float) -> Pruned:
@@ -144,20 +144,7 @@ class Retention:
     def _prune(self, number: int) -> tuple[int, int]:
         with transaction(self._connection):
             self._connection.execute(_REMEMBER_FILES, (time.time(), number))
-            counted = counted_by(self._connection, number)
-            spans = self._connection.execute("DELETE FROM spans WHERE session_id = ?", (number,)).rowcount
-            events = self._connection.execute(
-                "UPDATE processed_events SET block_id = NULL, line_n = NULL, span_id = NULL "
-                "WHERE session_id = ? AND block_id IS NOT NULL",
-                (number,),
-            ).rowcount
-            self._connection.execute("DELETE FROM streams WHERE session_id = ?", (number,))
-            self._connection.execute("DELETE FROM links WHERE session_id = ?", (number,))
-            self._connection.execute("DELETE FROM outcomes WHERE session_id = ?", (number,))
-            self._connection.execute(FORGET_TOTALS, (number,))
-            self._connection.execute(MARK_PRUNED, (number, counted))
-            self._connection.execute(_EMPTY_SESSION, (number,))
-        return spans, events
+            return empty_session(self._connection, number)
 
     def forget_quarantined(self, cutoff: float) -> None:
         """The text of old quarantined lines goes; the entry stays, so that the line is not set aside anew."""
@@ -235,6 +222,23 @@ class Retention:
     def _note(self, key: str, value: str) -> None:
         with transaction(self._connection):
             self._connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
+
+
+def empty_session(connection: sqlite3.Connection, number: int) -> tuple[int, int]:
+    """Remove what a session said, inside the caller's transaction, but not its lines; how many spans and events."""
+    counted = counted_by(connection, number)
+    spans = connection.execute("DELETE FROM spans WHERE session_id = ?", (number,)).rowcount
+    events = connection.execute(
+        "UPDATE processed_events SET block_id = NULL, line_n = NULL, span_id = NULL "
+        "WHERE session_id = ? AND block_id IS NOT NULL",
+        (number,),
+    ).rowcount
+    for table in ("streams", "links", "outcomes"):
+        connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (number,))
+    connection.execute(FORGET_TOTALS, (number,))
+    connection.execute(MARK_PRUNED, (number, counted))
+    connection.execute(_EMPTY_SESSION, (number,))
+    return spans, events
 
 
 def _count(connection: sqlite3.Connection, table: str, number: int, also: str = "") -> int:

@@ -615,4 +615,41 @@ MIGRATIONS: tuple[str, ...] = (
         value TEXT NOT NULL
     ) WITHOUT ROWID;
     """,
+    """
+    -- In a team's store: the machine that recorded a session, and the person it belongs to.
+    ALTER TABLE sessions ADD COLUMN machine TEXT;
+    ALTER TABLE sessions ADD COLUMN person TEXT;
+    """,
+    """
+    -- How far the changes of this store were sent to the server of a team. A rebuilt store begins anew, so this is not
+    -- copied into it.
+    CREATE TABLE team_pushes (
+        destination_id INTEGER PRIMARY KEY,
+        -- Names this store.
+        store          TEXT NOT NULL,
+        -- Cursors in MessagePack: what is acknowledged, and the end of the page that is being sent.
+        acknowledged   BLOB NOT NULL,
+        sending        BLOB,
+        -- How far behind what is acknowledged nothing is to be sent.
+        passed         BLOB,
+        rows           INTEGER NOT NULL DEFAULT 0,
+        -- Rows that the server refused, and lines that retention removed before they were sent.
+        refused        INTEGER NOT NULL DEFAULT 0,
+        lost           INTEGER NOT NULL DEFAULT 0
+    );
+
+    -- What of each session is sent: held (nothing until it changes), full, masked or figures; in a rebuilt store too.
+    CREATE TABLE export_team_sessions (
+        destination_id INTEGER NOT NULL,
+        session_id     INTEGER NOT NULL,
+        level          TEXT NOT NULL,
+        -- 1: to be sent whole.
+        due            INTEGER NOT NULL DEFAULT 0,
+        -- How often the identity of a session of this destination had changed by then.
+        epoch          INTEGER NOT NULL DEFAULT 0,
+        -- How many events it had when it was held.
+        events         INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (destination_id, session_id)
+    ) WITHOUT ROWID;
+    """,
 )

@@ -78,7 +78,11 @@ def search(connection: sqlite3.Connection, query: SearchQuery) -> list[int]:
         lowest, highest = connection.execute(_RANGE, (query.session,)).fetchone()
         first, last = lowest, min(last, highest)
     where, values = session_conditions(
-        agents=query.agents, projects=query.projects, project_contains=query.project_contains
+        agents=query.agents,
+        projects=query.projects,
+        project_contains=query.project_contains,
+        machines=query.machines,
+        persons=query.persons,
     )
     for name, test in _TESTS.items():
         if getattr(query, name) is not None:

@@ -23,10 +23,18 @@ def session_conditions(
     agents: Set[str] = frozenset(),
     projects: Set[str] = frozenset(),
     project_contains: str | None = None,
+    machines: Set[str] = frozenset(),
+    persons: Set[str] = frozenset(),
 ) -> Conditions:
-    """One of these agents, one of these directories, a directory that contains a text; as far as any is given."""
+    """One of these agents, directories, machines, persons, a directory that contains a text; as far as any is given."""
     where, values = "", dict[str, str | int]()
-    for name, column, wanted in (("agent", "s.agent", agents), ("project", "coalesce(s.project, '')", projects)):
+    columns = (
+        ("agent", "s.agent", agents),
+        ("project", "coalesce(s.project, '')", projects),
+        ("machine", "coalesce(s.machine, '')", machines),
+        ("person", "coalesce(s.person, '')", persons),
+    )
+    for name, column, wanted in columns:
         if wanted:
             named = {f"{name}{number}": value for number, value in enumerate(sorted(wanted))}
             where += f" AND {column} IN ({', '.join(f':{each}' for each in named)})"

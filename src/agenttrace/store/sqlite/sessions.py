@@ -61,6 +61,8 @@ def _conditions(wanted: SessionFilter, times: StateTimes) -> _Conditions:
     found = _Conditions()
     found.add_any("s.agent", wanted.agents)
     found.add_any("coalesce(s.project, '')", wanted.projects)
+    found.add_any("coalesce(s.machine, '')", wanted.machines)
+    found.add_any("coalesce(s.person, '')", wanted.persons)
     if wanted.project_contains is not None:
         found.add("s.project IS NOT NULL")
         found.add_contained("s.project", wanted.project_contains)

@@ -104,10 +104,7 @@ def changed_rows(connection: sqlite3.Connection, whose: Session, after: int) -> 
     if not touched:
         return []  # nothing of this session was written since
     rows = list(stored_rows(connection, session, attributes=False, where=_CHANGED, values={"after": after}))
-    fresh = touched | {row.span_id for row in rows if row.changed > after}
-    subagents = subagents_of(connection, session, over_at(whose))
-    streams = subagents.streams(row for row in rows if row.span_id in fresh)
-    return [subagents.joined(row) for row in rows if row.span_id in fresh or subagents.reach(row, streams, fresh)]
+    return subagents_of(connection, session, over_at(whose)).changed(rows, touched, after)
 
 
 # -- as they are shown --------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from agenttrace.model import Session
+from agenttrace.store.annotation_table import AnnotationTable
 from agenttrace.store.annotations import Annotation, Marks
 from agenttrace.store.batch import Batch
 from agenttrace.store.errors import CorruptStoreError, QueryInterruptedError
@@ -82,7 +83,7 @@ from agenttrace.store.sqlite import (
     writing,
 )
 from agenttrace.store.sqlite import annotations as annotation_rows
-from agenttrace.store.sqlite.annotations import AnnotationTable
+from agenttrace.store.sqlite.annotations import SqliteAnnotations
 from agenttrace.store.sqlite.database import BUSY_SECONDS, connect
 from agenttrace.store.sqlite.exports import Exports
 from agenttrace.store.sqlite.files import Files
@@ -387,7 +388,7 @@ class SqliteStore(Store):
     @cached_property
     def annotation_table(self) -> AnnotationTable:
         """Writes annotations."""
-        return AnnotationTable(self.connection)
+        return SqliteAnnotations(self.connection)
 
     # -- search -----------------------------------------------------------------------------------------------
 
@@ -437,6 +438,14 @@ class SqliteStore(Store):
 
     def changes_since(self, cursor: ChangesCursor = ChangesCursor(), limit: int = 1000) -> Changes:  # noqa: B008 - frozen
         return changes.changes(self.connection, cursor, limit)
+
+    def rows_after(self, cursor: ChangesCursor) -> int:
+        """About how many rows changed after the cursor."""
+        return changes.rows_after(self.connection, cursor)
+
+    def session_changes(self, cursor: ChangesCursor, limit: int = 1000) -> Changes:
+        """About ``limit`` rows of the one session that the cursor is in."""
+        return changes.session_changes(self.connection, cursor, limit)
 
     def merge(self, rows: Iterable[Row], *, day_of: Callable[[int], str]) -> None:
         merging.merge(self.connection, rows, day_of=day_of)

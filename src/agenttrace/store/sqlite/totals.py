@@ -1,26 +1,15 @@
-"""What agents say of their own usage beside the calls themselves, and which of our calls each statement covers.
+"""What agents say of their own usage, in the rows of the store: see ``store.totals``."""
 
-Three scopes. A ``session`` count is cumulative over a session and its subagents, since a moment: what was used between
-two of them is compared with the calls of that time. A ``stream`` count is of one stream; the latest of each name
-holds, all of them together are the stream's. A ``call`` is one model call that only telemetry tells.
-
-Everything here is a function of the rows of a store, so it does not matter in which order files were read.
-"""
+# ruff: noqa: D102 - described in store.totals
 
 from __future__ import annotations
 
 import sqlite3
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import Any, NamedTuple
 
-from agenttrace.model import USAGE_FIELDS, Usage
-from agenttrace.store.sqlite.span_rows import MAIN, NOT_IN_LOG
+from agenttrace.model import USAGE_FIELDS
+from agenttrace.store.questions import MAIN_STREAM, NOT_IN_LOG
+from agenttrace.store.totals import Count, CountedBy, CountedCall, calls_of, counts_of
 
-#: The first fields are disjoint and are what counts are compared by; those after them are parts of them.
-COMPARED = 4
-_NEVER = 2**62
 _FIELDS = ", ".join(USAGE_FIELDS)
 
 INSERT_TOTALS = f"""
@@ -54,215 +43,24 @@ INSERT INTO totals (session_id, scope, whose, name, moment, model, at, since, tr
 VALUES (?, 'pruned', ?, '', 0, '', 0, 0, x'', -1{", 0" * len(USAGE_FIELDS)})
 """
 NOT_PRUNED = "session_id NOT IN (SELECT session_id FROM totals WHERE scope = 'pruned')"
-
-Tokens = tuple[int, ...]
-
-
-class Told(NamedTuple):
-    """What an agent said of its usage, as folding found it."""
-
-    #: ``session``, ``stream`` or ``call``.
-    scope: str
-    #: The stream that a count is of; for a call, who made it.
-    whose: str
-    #: The name of the count, or of the call's response.
-    name: str
-    #: When it was told, and since when it was counted.
-    at: int
-    since: int
-    trace_id: bytes
-    parent_id: bytes | None
-    turn_index: int
-    by_model: dict[str, Usage]
+_COUNTED_AS = "SELECT DISTINCT session_id FROM totals WHERE scope = 'session' AND name = ? AND session_id <> ?"
 
 
-class CountedCall(NamedTuple):
-    """A model call as the ledger holds it."""
-
-    response: bytes
-    at: int
-    model: str
-    tokens: Tokens
-
-
-class Count(NamedTuple):
-    """A session's count as the agent told it at one moment."""
-
-    name: str
-    at: int
-    since: int
-    trace_id: bytes
-    parent_id: bytes | None
-    turn_index: int
-    by_model: dict[str, Tokens]
-
-    @property
-    def tokens(self) -> Tokens:
-        """Of all models together."""
-        return added(self.by_model.values())
-
-
-class Stretch(NamedTuple):
-    """What the agent counted between two moments, and the calls of that time."""
-
-    told: Count
-    claimed: dict[str, Tokens]
-    calls: list[CountedCall]
-    #: Calls of a process that was killed: the agent's count forgets them.
-    forgotten: list[CountedCall]
-    #: What the agent used beyond the calls, by model: calls that no line has.
-    unlogged: dict[str, Tokens]
-    #: By how much the agent's count is above ours where that is no explanation.
-    difference: Tokens
-
-
-def told_row(session: int, told: Told, model: str, usage: Usage) -> tuple[Any, ...]:
-    """What was told as a row of the statement above."""
-    moment = told.at if told.scope == "session" else 0
-    key = (session, told.scope, told.whose, told.name, moment, model)
-    place = (told.at, told.since, told.trace_id, told.parent_id, told.turn_index)
-    return (*key, *place, *(getattr(usage, field) for field in USAGE_FIELDS))
-
-
-def added(tokens: Iterable[Tokens]) -> Tokens:
-    """The sum, field by field."""
-    return tuple(map(sum, zip(*tokens, strict=True))) or (0,) * len(USAGE_FIELDS)
-
-
-def _less(more: Tokens, less: Tokens) -> Tokens:
-    return tuple(a - b for a, b in zip(more, less, strict=True))
-
-
-def calls_of(connection: sqlite3.Connection, session: int, stream: str | None = None) -> list[CountedCall]:
-    """The calls that lines of a session tell, or of one of its streams, in order of time."""
-    test, value = ("<> ?", NOT_IN_LOG) if stream is None else ("= ?", stream)
-    rows = connection.execute(_CALLS.format(stream=test), (session, value))
-    return [CountedCall(response, at, model, tuple(tokens)) for response, at, model, *tokens in rows]
-
-
-def _counts_of(connection: sqlite3.Connection, session: int) -> Iterator[Count]:
-    rows = connection.execute(_COUNTS, (session,)).fetchall()
-    for (name, at, *_), models in groupby(rows, key=lambda row: row[:2]):
-        told = list(models)
-        _, _, since, trace_id, parent_id, turn_index, *_ = told[0]
-        yield Count(name, at, since, trace_id, parent_id, turn_index, {row[6]: tuple(row[7:]) for row in told})
-
-
-class Book:
-    """The counts of sessions and their calls, each read once."""
+class Totals(CountedBy):
+    """The calls and counts of a file's sessions."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._counts: dict[int, list[Count]] = {}
-        self._calls: dict[int, list[CountedCall]] = {}
-        self._turns: dict[int, list[int]] = {}
 
     def counts(self, session: int) -> list[Count]:
-        """The counts of a session, those of a name together, in order of time."""
-        if session not in self._counts:
-            self._counts[session] = list(_counts_of(self._connection, session))
-        return self._counts[session]
+        return counts_of(self._connection.execute(_COUNTS, (session,)))
 
-    def calls(self, session: int) -> list[CountedCall]:
-        """The calls that its lines tell."""
-        if session not in self._calls:
-            self._calls[session] = calls_of(self._connection, session)
-        return self._calls[session]
+    def counted_as(self, name: str, without: int) -> list[int]:
+        return [row[0] for row in self._connection.execute(_COUNTED_AS, (name, without))]
 
-    def _turn_starts(self, session: int) -> list[int]:
-        if session not in self._turns:
-            self._turns[session] = [row[0] for row in self._connection.execute(_TURNS, (session, MAIN))]
-        return self._turns[session]
+    def calls(self, session: int, stream: str | None = None) -> list[CountedCall]:
+        test, value = ("<> ?", NOT_IN_LOG) if stream is None else ("= ?", stream)
+        return calls_of(self._connection.execute(_CALLS.format(stream=test), (session, value)))
 
-    def _until(self, session: int, moment: int) -> int:
-        """Up to when calls belong to a count of that moment: between two processes there is no turn."""
-        starts = self._turn_starts(session)
-        place = bisect_right(starts, moment)
-        return starts[place] if place < len(starts) else _NEVER
-
-    def _between(self, session: int, start: int, end: int) -> list[CountedCall]:
-        return [call for call in self.calls(session) if start <= call.at < end]
-
-    def stretches(self, session: int) -> Iterator[Stretch]:
-        """What the agent counted in a session, from one count to the next."""
-        for name, counts in groupby(self.counts(session), key=lambda count: count.name):
-            before: Count | None = None
-            for count in counts:
-                before = before or self._inherited(session, name, count)
-                start = count.since if before is None else self._until(session, before.at)
-                yield self._stretch(session, before, count, start)
-                before = count
-
-    def _inherited(self, session: int, name: str, first: Count) -> Count | None:
-        """The count a fork went on from: the latest of another session whose calls are all in this one."""
-        query = "SELECT DISTINCT session_id FROM totals WHERE scope = 'session' AND name = ? AND session_id <> ?"
-        found: list[tuple[int, int, Count]] = []
-        mine = {call.response for call in self.calls(session)}
-        for (other,) in self._connection.execute(query, (name, session)):
-            for count in self.counts(other):
-                older = (count.at, other) < (first.at, session)
-                if count.name == name and older and all(more >= 0 for more in _less(first.tokens, count.tokens)):
-                    theirs = self._between(other, count.since, self._until(other, count.at))
-                    if all(call.response in mine for call in theirs):
-                        found.append((count.at, other, count))
-        return max(found, key=lambda entry: entry[:2])[2] if found else None
-
-    def _stretch(self, session: int, before: Count | None, count: Count, start: int) -> Stretch:
-        end = self._until(session, count.at)
-        calls = self._between(session, start, end)
-        known = before.by_model if before is not None else {}
-        claimed = {
-            model: _less(tokens, known[model]) if model in known else tokens for model, tokens in count.by_model.items()
-        }
-        total = added(claimed.values())
-        difference = _less(total, added(call.tokens for call in calls))
-        if _is_more(difference):
-            return Stretch(count, claimed, calls, [], _by_model(claimed, calls, difference), (0,) * len(difference))
-        cut = self._cut(session, calls, total, start, end) if any(difference[:COMPARED]) else None
-        if cut is not None:
-            kept = [call for call in calls if call.at >= cut]
-            return Stretch(count, claimed, kept, [c for c in calls if c.at < cut], {}, (0,) * len(difference))
-        return Stretch(count, claimed, calls, [], {}, difference)
-
-    def _cut(self, session: int, calls: Sequence[CountedCall], total: Tokens, start: int, end: int) -> int | None:
-        """The turn from which on the calls are what the agent counted: those before it were of a killed process."""
-        for turn in self._turn_starts(session):
-            if start < turn < end:
-                rest = added(call.tokens for call in calls if call.at >= turn)
-                if rest[:COMPARED] == total[:COMPARED]:
-                    return turn
-        return None
-
-
-def _is_more(difference: Tokens) -> bool:
-    """Whether it can be calls: nothing too few, and a prompt, which every call has."""
-    usage = Usage(**dict(zip(USAGE_FIELDS, difference, strict=True)))
-    return min(difference[:COMPARED]) >= 0 and usage.total > usage.output_tokens
-
-
-def _by_model(claimed: Mapping[str, Tokens], calls: Sequence[CountedCall], difference: Tokens) -> dict[str, Tokens]:
-    """What is left for each model; all of it for one where models are not called alike in both places."""
-    left = {
-        model: _less(tokens, added(call.tokens for call in calls if _same_model(call.model, model)))
-        for model, tokens in claimed.items()
-    }
-    if (
-        any(min(tokens[:COMPARED]) < 0 for tokens in left.values())
-        or added(left.values())[:COMPARED] != difference[:COMPARED]
-    ):
-        return {max(left, key=lambda model: (sum(left[model][:COMPARED]), model)): _clipped(difference)}
-    return {model: _clipped(tokens) for model, tokens in left.items() if any(tokens[:COMPARED])}
-
-
-def _same_model(one: str, other: str) -> bool:
-    """Whether two names are of one model: ``claude-opus-5[1m]`` is the same with a larger context."""
-    return one.partition("[")[0] == other.partition("[")[0]
-
-
-def _clipped(tokens: Tokens) -> Tokens:
-    """Parts are never below nothing nor above what they are part of."""
-    usage = Usage(**dict(zip(USAGE_FIELDS, tokens, strict=True)))
-    long_kept = min(max(usage.cache_write_1h_tokens, 0), usage.cache_write_tokens)
-    reasoning = min(max(usage.reasoning_tokens, 0), usage.output_tokens)
-    parts = {"cache_write_1h_tokens": long_kept, "reasoning_tokens": reasoning}
-    return tuple(max(parts.get(name, value), 0) for name, value in zip(USAGE_FIELDS, tokens, strict=True))
+    def turn_starts(self, session: int) -> list[int]:
+        return [row[0] for row in self._connection.execute(_TURNS, (session, MAIN_STREAM))]

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from agenttrace import ids
 from agenttrace.model import USAGE_FIELDS, Span, Usage
-from agenttrace.store.batch import Claim
+from agenttrace.store.batch import UNKNOWN_MODEL, Claim
 from agenttrace.store.sqlite import ledger
 from agenttrace.store.sqlite.database import marks, portions
-from agenttrace.store.sqlite.ledger import UNKNOWN_MODEL
 from agenttrace.store.sqlite.revisions import note_removed
 from agenttrace.store.sqlite.span_rows import NOT_IN_LOG
-from agenttrace.store.sqlite.totals import Book
+from agenttrace.store.sqlite.totals import Totals
+from agenttrace.store.totals import Book
 
 #: How a call is named of which only the agent's total tells.
 COMPACTION = "compaction, title or another call of the agent itself"
@@ -75,7 +75,7 @@ def settle(
     connection: sqlite3.Connection, sessions: Iterable[int], *, day_of: Callable[[int], str], revision: int
 ) -> list[tuple[int, Span]]:
     """Bring these sessions' calls up to date; the spans that are to be written come back with their sessions."""
-    book = Book(connection)
+    book = Book(Totals(connection))
     spans: list[tuple[int, Span]] = []
     for session in sorted(sessions):
         if connection.execute("SELECT 1 FROM sessions WHERE id = ? AND events > 0", (session,)).fetchone():

@@ -6,8 +6,6 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from agenttrace.model import USAGE_FIELDS, Usage
 from agenttrace.projects import DEMO
 from agenttrace.store.questions import (
@@ -23,6 +21,7 @@ from agenttrace.store.questions import (
 from agenttrace.store.sqlite.database import marks, portions
 
 _PROJECT = "coalesce(s.project, '')"
+_MACHINE, _PERSON = "coalesce(s.machine, '')", "coalesce(s.person, '')"
 _REAL = f"{_PROJECT} NOT LIKE '{DEMO}/%'"
 _GROUPS: dict[UsageGroup, str] = {
     "day": "u.day",
@@ -30,6 +29,8 @@ _GROUPS: dict[UsageGroup, str] = {
     "model": "u.model",
     "agent": "s.agent",
     "project": _PROJECT,
+    "machine": _MACHINE,
+    "person": _PERSON,
     "session": "CAST(u.session_id AS TEXT)",
     "total": "''",
 }
@@ -69,9 +70,9 @@ def _conditions(query: UsageQuery) -> tuple[str, list[str]]:
 
 
 def session_conditions(query: UsageQuery) -> tuple[str, list[str]]:
-    """The agents and projects of a query as SQL over ``sessions s``."""
+    """What a query asks of sessions, as SQL over ``sessions s``."""
     tests, values = ["TRUE"], list[str]()
-    for value, wanted in (("s.agent", query.agents), (_PROJECT, query.projects)):
+    for value, wanted in _wanted(query):
         if wanted:
             tests.append(f"{value} IN {marks(sorted(wanted))}")
             values += sorted(wanted)
@@ -81,6 +82,16 @@ def session_conditions(query: UsageQuery) -> tuple[str, list[str]]:
     if query.real:
         tests.append(_REAL)
     return " AND ".join(tests), values
+
+
+def _wanted(query: UsageQuery | RecentQuery) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Columns of sessions with the values that a query asks for."""
+    return (
+        ("s.agent", query.agents),
+        (_PROJECT, query.projects),
+        (_MACHINE, query.machines),
+        (_PERSON, query.persons),
+    )
 
 
 def _usage_row(row: Sequence[Any]) -> UsageRow:
@@ -105,7 +116,7 @@ def usage_by_session(connection: sqlite3.Connection, numbers: Sequence[int]) -> 
 def recent_usage(connection: sqlite3.Connection, query: RecentQuery) -> list[TimedUsage]:
     """The responses from a moment on, in their order."""
     tests, values = ["u.at >= ?"], list[object]([query.since])
-    for value, wanted in (("s.agent", query.agents), (_PROJECT, query.projects), ("u.model", query.models)):
+    for value, wanted in (*_wanted(query), ("u.model", query.models)):
         if wanted:
             tests.append(f"{value} IN {marks(sorted(wanted))}")
             values += sorted(wanted)
@@ -123,23 +134,36 @@ def recent_usage(connection: sqlite3.Connection, query: RecentQuery) -> list[Tim
 def usage_over_time(connection: sqlite3.Connection, query: TimeQuery) -> list[TimedUsage]:
     """Tokens of a span of time, by step, model and what its price depends on."""
     sums = ", ".join(f"sum(u.{name})" for name in ("estimated", "copies", *USAGE_FIELDS))
+    source, values = _in_time(query)
     rows = connection.execute(
-        f"SELECT u.at / :step * :step AS step, '', u.model, count(*), {sums}, '', u.day, u.variant FROM responses u "
-        "WHERE u.at >= :since AND u.at < :before GROUP BY step, u.model, u.day, u.variant "
-        "ORDER BY step, u.model, u.day, u.variant",
-        msgspec.structs.asdict(query),
+        f"SELECT u.at / ? * ? AS step, '', u.model, count(*), {sums}, '', u.day, u.variant FROM {source} "
+        "GROUP BY step, u.model, u.day, u.variant ORDER BY step, u.model, u.day, u.variant",
+        values,
     )
     return [TimedUsage(row[0], _usage_row(row[1:])) for row in rows]
 
 
 def responses_over_time(connection: sqlite3.Connection, query: TimeQuery) -> list[ResponseCount]:
-    """How many responses came in each step of a span of time; only the index of their times is read."""
+    """How many responses came in each step of a span of time; without filters only the index of times is read."""
+    source, values = _in_time(query)
     rows = connection.execute(
-        "SELECT at / :step * :step AS step, count(*) FROM responses WHERE at >= :since AND at < :before "
-        "GROUP BY step ORDER BY step",
-        msgspec.structs.asdict(query),
+        f"SELECT u.at / ? * ? AS step, count(*) FROM {source} GROUP BY step ORDER BY step", values
     )
     return list(map(ResponseCount._make, rows))
+
+
+def _in_time(query: TimeQuery) -> tuple[str, list[object]]:
+    """The responses of a span of time, as SQL with its values after those of the steps."""
+    source, tests = "responses u", ["u.at >= ?", "u.at < ?"]
+    values: list[object] = [query.step, query.step, query.since, query.before]
+    if query.agents or query.real:
+        source += " JOIN sessions s ON s.id = u.session_id"
+    if query.agents:
+        tests.append(f"s.agent IN {marks(sorted(query.agents))}")
+        values += sorted(query.agents)
+    if query.real:
+        tests.append(_REAL)
+    return f"{source} WHERE {' AND '.join(tests)}", values
 
 
 def recorded_models(connection: sqlite3.Connection) -> list[str]:

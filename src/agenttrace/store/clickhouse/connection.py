@@ -1,0 +1,222 @@
+"""One connection to ClickHouse: a server, or the engine in process.
+
+- ``clickhouse://user:password@host:8123/database`` is a server; ``?secure=1`` for HTTPS. With ``?cluster=NAME`` tables
+  are made on all replicas of that cluster. With ``?consistent=1`` a write waits until a majority of the replicas has
+  it, and questions are answered by replicas that have everything: a page costs more, and what was acknowledged is in
+  every answer also where one replica is behind or lost.
+- ``chdb:///directory?database=name`` is the engine in process, which has one directory in a process.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from agenttrace.store.clickhouse.literals import Value, bound, literal
+from agenttrace.store.errors import QueryInterruptedError, StoreError
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+Row = tuple[Any, ...]
+
+_PORT, _SECURE_PORT = 8123, 8443
+_DATABASE = "agenttrace"
+#: Lists of numbers and ids are part of the text of a question.
+_SETTINGS: dict[str, Any] = {
+    "max_query_size": 1 << 28,
+    "max_ast_elements": 5_000_000,
+    "max_expanded_ast_elements": 5_000_000,
+    # A row without a partner has none, as in any other SQL.
+    "join_use_nulls": 1,
+}
+#: Older servers may bring back a row that one in a skipped granule replaces.
+_EXACT_SINCE = (25, 6)
+_EXACT = {"use_skip_indexes_if_final": 1, "use_skip_indexes_if_final_exact_mode": 1}
+_CONSISTENT = {"insert_quorum": "auto", "insert_quorum_parallel": 0, "select_sequential_consistency": 1}
+#: QUERY_WAS_CANCELLED, and its form for a client that is gone.
+_CANCELLED = frozenset((394, 735))
+
+#: Parts of questions that are about the rows of a table which is nearly always empty.
+_RARE = {name: re.compile(rf"/\*{name}\*/.*?/\*end of {name}\*/", re.DOTALL) for name in ("contested", "copies")}
+#: So often it is looked whether it still is.
+_RARE_SECONDS = 0.2
+
+
+def rare(table: str, part: str) -> str:
+    """A part of a question that is left out while a table is empty."""
+    return f"/*{table}*/{part}/*end of {table}*/"
+
+
+class Target(NamedTuple):
+    """What an address says."""
+
+    #: Of the client.
+    options: dict[str, Any]
+    database: str
+    cluster: str | None
+    consistent: bool
+
+    @classmethod
+    def of(cls, address: str) -> Target:
+        """What an address says; ``StoreError`` for what is none."""
+        parts = urlsplit(address)
+        more = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        if parts.scheme == "chdb" and parts.path.strip("/"):
+            options: dict[str, Any] = {"interface": "chdb", "path": unquote(parts.path)}
+            return cls(options, more.get("database", _DATABASE), None, False)
+        if parts.scheme != "clickhouse" or not parts.hostname:
+            raise StoreError("a ClickHouse store is clickhouse://user:password@host:8123/database")
+        secure = more.get("secure") == "1"
+        options = {
+            "host": parts.hostname,
+            "port": parts.port or (_SECURE_PORT if secure else _PORT),
+            "username": unquote(parts.username or "default"),
+            "password": unquote(parts.password or ""),
+            "secure": secure,
+        }
+        database = unquote(parts.path.strip("/")) or _DATABASE
+        return cls(options, database, more.get("cluster"), more.get("consistent") == "1")
+
+
+class Database:
+    """Statements to one database. Used by one thread at a time; ``interrupt`` may come from another one."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._settings = _SETTINGS | (_CONSISTENT if target.consistent else {})
+        #: Names the statements of this connection, for an interruption.
+        self._name = f"agenttrace-{secrets.token_hex(8)}"
+        #: Which rare tables have rows, and when that was so.
+        self._not_empty, self._looked_at = frozenset[str](), -_RARE_SECONDS
+        self._client = self._connect()
+        with self._failures():
+            self._client.command(f"CREATE DATABASE IF NOT EXISTS {self.identifier}{self.on_cluster}")
+            self._client.database = target.database
+        if self.version >= _EXACT_SINCE:
+            for name, value in _EXACT.items():
+                self._client.set_client_setting(name, value)
+
+    @classmethod
+    def open(cls, address: str) -> Self:
+        """The database of an address; made where it is missing."""
+        return cls(Target.of(address))
+
+    def _connect(self) -> Client:
+        try:
+            from clickhouse_connect import get_client
+        except ImportError as error:
+            raise StoreError("ClickHouse needs another package: pip install 'agenttrace[team]'") from error
+        options = dict(self.target.options)
+        if "host" in options:
+            # Sessions of a server lock each other out.
+            options["autogenerate_session_id"] = False
+        elif not _has_engine():
+            raise StoreError("the engine in process needs another package: pip install chdb")
+        try:
+            return get_client(**options, database="default", settings=self._settings)
+        except Exception as error:
+            raise StoreError(f"ClickHouse does not answer: {error}") from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    @property
+    def identifier(self) -> str:
+        """The database's name as SQL has it."""
+        return "`" + self.target.database.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+    @property
+    def on_cluster(self) -> str:
+        """What statements that make tables end their names with."""
+        return "" if self.target.cluster is None else f" ON CLUSTER {literal(self.target.cluster)}"
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """The version of ClickHouse, as far as it is numbers."""
+        return tuple(int(part) for part in (self._client.server_version or "").split(".") if part.isdigit())
+
+    # -- statements -----------------------------------------------------------------------------------------------
+
+    def rows(self, sql: str, *, raw: Sequence[str] = (), **values: Value) -> list[Row]:
+        """The answer to a question; the columns ``raw`` are bytes, whatever they hold."""
+        with self._failures():
+            found = self._client.query(
+                bound(self._asked(sql), values),
+                settings={"log_comment": self._name},
+                column_formats=dict.fromkeys(raw, "bytes") if raw else None,
+            )
+            return [tuple(row) for row in found.result_rows]
+
+    def _asked(self, sql: str) -> str:
+        """The question without the parts that nothing is there for."""
+        for name in _RARE:
+            if f"/*{name}*/" in sql and not self.has_rows(name):
+                sql = _RARE[name].sub("", sql)
+        return sql
+
+    def has_rows(self, table: str) -> bool:
+        """Whether a table that is nearly always empty is not; other servers write, too."""
+        if time.monotonic() > self._looked_at + _RARE_SECONDS:
+            counts = ", ".join(f"(SELECT count() FROM {name})" for name in _RARE)
+            found = self._client.query(f"SELECT {counts}").result_rows[0]
+            self._not_empty = frozenset(name for name, count in zip(_RARE, found, strict=True) if count)
+            self._looked_at = time.monotonic()
+        return table in self._not_empty
+
+    def value(self, sql: str, **values: Any) -> Any:  # noqa: ANN401 - of any column
+        """The first value of the first row; ``None`` where there is none."""
+        found = self.rows(sql, **values)
+        return found[0][0] if found else None
+
+    def command(self, sql: str, **values: Value) -> None:
+        """Run a statement."""
+        with self._failures():
+            self._client.command(bound(sql, values), settings={"log_comment": self._name})
+
+    def insert(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, token: str | None = None
+    ) -> None:
+        """Store rows before this returns; the same ``token`` a second time stores nothing."""
+        if rows:
+            if table in _RARE:
+                self._looked_at = -_RARE_SECONDS
+            settings = {"async_insert": 0} | ({} if token is None else {"insert_deduplication_token": token})
+            with self._failures():
+                self._client.insert(table, rows, column_names=columns, settings=settings)
+
+    def interrupt(self) -> None:
+        """Make the statement fail that runs in another thread."""
+        with suppress(Exception):
+            other = self._connect()
+            try:
+                other.command(f"KILL QUERY WHERE Settings['log_comment'] = {literal(self._name)} ASYNC")
+            finally:
+                other.close()
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        from clickhouse_connect.driver.exceptions import ClickHouseError
+
+        try:
+            yield
+        except ClickHouseError as error:
+            if getattr(error, "code", None) in _CANCELLED:
+                raise QueryInterruptedError("the question was interrupted") from error
+            raise StoreError(f"ClickHouse: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _has_engine() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("chdb") is not None
