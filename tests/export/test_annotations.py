@@ -271,9 +271,9 @@ def test_a_single_run_says_how_many_were_sent_and_are_left(
         troubled, told = await once()
         assert not troubled
         assert (told["annotations"], told["refused_annotations"], told["left_annotations"]) == (3, 0, 0)
-        assert export_run._outcome(told) == "3 annotations acknowledged"
+        assert export_run._outcome(told, "span") == "3 annotations acknowledged"
         assert len(found(scene.server)) == 3
         _, told = await once()
-        assert export_run._outcome(told) == "nothing new was sent"
+        assert export_run._outcome(told, "span") == "nothing new was sent"
 
     run(tmp_path, kind, body)

@@ -7,10 +7,12 @@ from agenttrace.config.sections import (
     DatabaseSettings,
     ExportSettings,
     JwtSettings,
+    OidcSettings,
     RecordSettings,
     RetentionSettings,
     RunSettings,
     ServeSettings,
+    TeamSettings,
     UsageSettings,
 )
 from agenttrace.config.settings import SETTINGS, Setting, Settings, SettingsError, ensure_home
@@ -20,6 +22,7 @@ __all__ = [
     "DatabaseSettings",
     "ExportSettings",
     "JwtSettings",
+    "OidcSettings",
     "RecordSettings",
     "RetentionSettings",
     "RunSettings",
@@ -27,6 +30,7 @@ __all__ = [
     "Setting",
     "Settings",
     "SettingsError",
+    "TeamSettings",
     "UsageSettings",
     "current_rules",
     "did_you_mean",

@@ -6,17 +6,14 @@ written anew with each change.
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from agenttrace.config.rule_tables import console_file
 from agenttrace.config.settings import SettingsError
+from agenttrace.config.toml_files import table_lines, write_private
 from agenttrace.locking import ProcessLock
 
 #: What of a settings file the console may write.
@@ -29,7 +26,6 @@ _HEAD = (
     "# Rules and actions that were written with the console, which writes this file anew with every change.\n"
     "# Your own ones belong into agenttrace.toml.\n"
 )
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def written_tables(home: Path) -> Tables:
@@ -51,21 +47,7 @@ def change_tables(home: Path, change: Callable[[Tables], None], check: Callable[
         tables = written_tables(home)
         change(tables)
         check(tables)
-        _write(console_file(home), toml_of(tables).encode("utf-8"))
-
-
-def _write(path: Path, data: bytes) -> None:
-    # A file of mkstemp can be read by its owner only.
-    number, fresh = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(number, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(fresh, path)
-    except BaseException:
-        os.unlink(fresh)
-        raise
+        write_private(console_file(home), toml_of(tables).encode("utf-8"))
 
 
 # -- TOML -----------------------------------------------------------------------------------------------------------
@@ -79,24 +61,4 @@ def toml_of(tables: Tables) -> str:
 def _sections(tables: Tables) -> Iterator[str]:
     for kind in _KINDS:
         for name, table in tables[kind].items():
-            yield f"\n[{kind}.{_key(name)}]\n"
-            yield from (f"{_key(key)} = {_value(value)}\n" for key, value in table.items())
-
-
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _text(name)
-
-
-def _value(value: object) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(str(key))} = {_value(each)}" for key, each in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value) if isinstance(value, int | float) else _text(str(value))
-
-
-def _text(text: str) -> str:
-    # The escapes of JSON are those of TOML, which wants one more.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+            yield from table_lines(kind, name, table)

@@ -21,11 +21,15 @@ import msgspec
 from agenttrace.config.rule_tables import KINDS, RuleTables, check_actions, console_file, merged, parse_tables
 from agenttrace.config.sections import SECTIONS
 from agenttrace.config.settings import SETTINGS, Settings, SettingsError
+from agenttrace.config.team_file import team_file
 from agenttrace.destinations import BadDestinationError, DestinationSettings, parse_destination
 from agenttrace.model import Price
 from agenttrace.prices.parsing import TABLE_PARTS, BadPriceError, parse_prices
 
-_KEYS = {section: struct.__struct_fields__ for section, struct in SECTIONS.items()}
+_KEYS = {
+    section: tuple(name for name in struct.__struct_fields__ if f"{section}.{name}" not in SECTIONS)
+    for section, struct in SECTIONS.items()
+}
 #: Tables of the file that are no sections of settings.
 _TABLES = ("prices", "catalog", "apps", "events", "schedules", "destinations", *KINDS)
 _PRICE_EXAMPLE = 'Write [prices."kimi-k2.5"] and below it currency = "CNY", input = 4 and output = 21.'
@@ -52,6 +56,9 @@ def load_settings(environ: Mapping[str, str] = os.environ, flags: Mapping[str, A
     origins |= {f"prices.{price.model}": f"file {file}" for price in prices}
     destinations = _destinations(table, file, environ)
     origins |= {f"destinations.{each.name}": f"file {file}" for each in destinations}
+    team = _team(Path(values["home"]), {each.name for each in destinations}, environ)
+    origins |= {f"destinations.{each.name}": f"file {team_file(Path(values['home']))}" for each in team}
+    destinations += team
     rules = _rules(table, file, Path(values["home"]), environ)
     origins |= {f"{kind}.{name}": f"file {file}" for kind in KINDS for name in table.get(kind, {})}
     own = {**_tables_of_ones_own(table, file), **{kind: MappingProxyType(getattr(rules, kind)) for kind in KINDS}}
@@ -71,7 +78,13 @@ def _assembled(
         section, _, key = name.rpartition(".")
         if section:
             parts[section][key] = value
-    rest: dict[str, Any] = {section: struct(**parts[section]) for section, struct in SECTIONS.items()} | dict(tables)
+    # A section inside another one comes after it.
+    for section in reversed(SECTIONS):
+        outer, _, inner = section.rpartition(".")
+        if outer:
+            parts[outer][inner] = SECTIONS[section](**parts[section])
+    structs = {section: struct for section, struct in SECTIONS.items() if "." not in section}
+    rest: dict[str, Any] = {name: struct(**parts[name]) for name, struct in structs.items()} | dict(tables)
     return Settings(
         home=Path(values["home"]),
         file=file,
@@ -128,12 +141,19 @@ def _in_file(table: Mapping[str, Any], file: Path) -> Iterator[tuple[str, Any, s
             _check(name, ["home", *_KEYS, *_TABLES], origin)
             yield name, value, origin
             continue
-        if not isinstance(value, dict):
-            fix = f"Write [{name}] on a line of its own and the settings below it."
-            raise SettingsError(where=origin, key=name, problem="is not a table", fix=fix)
-        for key, entry in value.items():
-            _check(key, _KEYS[name], origin, prefix=f"{name}.")
-            yield f"{name}.{key}", entry, origin
+        yield from _in_section(name, value, origin)
+
+
+def _in_section(name: str, value: Any, origin: str) -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401 - TOML
+    if not isinstance(value, dict):
+        fix = f"Write [{name}] on a line of its own and the settings below it."
+        raise SettingsError(where=origin, key=name, problem="is not a table", fix=fix)
+    for key, entry in value.items():
+        if f"{name}.{key}" in _KEYS:
+            yield from _in_section(f"{name}.{key}", entry, origin)
+            continue
+        _check(key, _KEYS[name], origin, prefix=f"{name}.")
+        yield f"{name}.{key}", entry, origin
 
 
 def _in_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
@@ -150,8 +170,9 @@ def _check_variable(found: str) -> None:
     if found.startswith("AGENTTRACE_PRICES_"):
         fix = "Write prices into agenttrace.toml."
         raise SettingsError(where="environment", key=found, problem="is not a setting", fix=fix)
-    for section, keys in _KEYS.items():
-        prefix = f"AGENTTRACE_{section.upper()}_"
+    # The most exact section first: [team.oidc] is a part of [team].
+    for section, keys in sorted(_KEYS.items(), reverse=True):
+        prefix = f"AGENTTRACE_{section.replace('.', '_').upper()}_"
         if found.startswith(prefix):
             _check(found.removeprefix(prefix), [key.upper() for key in keys], "environment", prefix=prefix)
 
@@ -287,6 +308,13 @@ def _destinations(table: Mapping[str, Any], file: Path, environ: Mapping[str, st
             key = ".".join(filter(None, ("destinations", name, error.key)))
             raise SettingsError(where=origin, key=key, problem=error.problem, fix=error.fix) from None
     return tuple(found)
+
+
+def _team(home: Path, taken: set[str], environ: Mapping[str, str]) -> tuple[DestinationSettings, ...]:
+    """The team that this machine joined."""
+    written = team_file(home)
+    found = _destinations(_read(written), written, environ) if written.exists() else ()
+    return tuple(each for each in found if each.name not in taken)
 
 
 def current_rules(settings: Settings, environ: Mapping[str, str] = os.environ) -> RuleTables:

@@ -74,6 +74,9 @@ class Where(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     #: Globs.
     model: Texts = ()
     branch: Texts = ()
+    #: Globs; in a team's store, the machine that recorded the session and the person it belongs to.
+    machine: Texts = ()
+    person: Texts = ()
     tool: Texts = ()
     label: Texts = ()
     budget: Texts = ()
@@ -89,6 +92,10 @@ class Where(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     errors: bool | None = None
     #: How far a budget or limit is used, such as 0.8.
     at_least: Share | None = None
+
+
+#: What a budget can be about.
+BUDGET_FIELDS = ("agent", "project", "model", "machine", "person")
 
 
 class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -172,6 +179,10 @@ class BadRuleError(ValueError):
 _NEEDED: dict[str, str] = {"chain": "apps", "webhook": "url", "command": "argv"}
 #: What may be an environment variable in actions of the console.
 _SECRETS = ("url", "secret")
+#: Headers that each request of a webhook has by itself: one key for one firing, whatever its action says.
+_OWN_HEADERS = frozenset(
+    {"idempotency-key", "webhook-id", "webhook-timestamp", "webhook-signature", "content-length", "transfer-encoding"}
+)
 #: The fields of each type of action, beside those of all.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "chain": ("apps", "input", "max_chars", "keep", "language"),
@@ -223,6 +234,9 @@ def parse_action(name: str, table: object, environ: Mapping[str, str], origin: s
         raise BadRuleError(needed, "is missing", f"An action of type {kind} needs it.")
     if found.url is not None and not found.missing and not is_address(found.url):
         raise BadRuleError("url", "is no address", "Give one that begins with https:// or http://.")
+    for header in found.headers:
+        if header.strip().lower() in _OWN_HEADERS:
+            raise BadRuleError(f"headers.{header}", "is set by AgentTrace for each request", "Remove it.")
     return found
 
 
@@ -248,10 +262,10 @@ def parse_budget(name: str, table: object) -> BudgetSettings:
     found = _converted({"period": "month", **given, "name": name}, BudgetSettings)
     if (found.limit is None) == (found.tokens is None):
         raise BadRuleError("limit", "or tokens must be given, and not both", "Write limit = 30, or tokens = 5_000_000.")
-    odd = [field for field in Where.__struct_fields__ if field not in ("agent", "project", "model")]
+    odd = [field for field in Where.__struct_fields__ if field not in BUDGET_FIELDS]
     for field in odd:
         if getattr(found.where, field) != getattr(Where(), field):
-            raise BadRuleError(f"where.{field}", "is not a setting", "A budget has where.agent, project and model.")
+            raise BadRuleError(f"where.{field}", "is not a setting", f"A budget has where.{', '.join(BUDGET_FIELDS)}.")
     return msgspec.structs.replace(found, warn=tuple(sorted(set(found.warn))))
 
 

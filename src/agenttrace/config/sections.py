@@ -12,21 +12,26 @@ import msgspec
 from agenttrace.config.types import (
     Big,
     Currency,
+    DaysByGlob,
+    Figures,
     HostNames,
     Hours,
     Login,
     Names,
     Natural,
+    NewRole,
     Paths,
     Patterns,
     Port,
     Positive,
     Rate,
     Retries,
+    Roles,
     Seconds,
     Secret,
     Switch,
     Text,
+    Url,
     Workers,
     Zone,
 )
@@ -296,6 +301,89 @@ class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
 
 
+class OidcSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Team: login by OpenID Connect"""
+
+    issuer: Annotated[
+        Url | None,
+        about("The issuer of the provider. Without it there is no such login.", '"https://login.example.com"'),
+    ] = None
+    client_id: Annotated[Text | None, about("The client that the provider knows this server as.", '"agenttrace"')] = (
+        None
+    )
+    client_secret: Annotated[
+        Text | None,
+        about("Its secret; none of a public client. Never shown.", '"…"', secret=True),
+    ] = None
+    title: Annotated[Text, about("The name of the provider on the login page.", '"Example SSO"')] = "OpenID Connect"
+    scopes: Annotated[Names, about("What the provider is asked for.", '["openid", "email", "groups"]')] = (
+        "openid",
+        "email",
+        "profile",
+    )
+    name_claim: Annotated[Text, about("The claim that becomes the name of the user.", '"preferred_username"')] = "email"
+    domains: Annotated[
+        Names, about("Only users with an e-mail address of these domains may log in. Empty: all.", '["example.com"]')
+    ] = ()
+    trust_email: Annotated[
+        Switch,
+        about("Accept e-mail addresses of which the provider does not say that they are verified.", "true"),
+    ] = False
+    groups_claim: Annotated[Text, about("The claim with the groups of the user.", '"roles"')] = "groups"
+    roles: Annotated[
+        Roles,
+        about(
+            "The roles of groups; of several the highest. Where there are any, the role is set anew at every login.",
+            '{ "agenttrace-admins" = "admin", "engineering" = "member" }',
+        ),
+    ] = {}
+    default_role: Annotated[
+        NewRole,
+        about('The role of a user in none of these groups. `"none"`: no login.', '"none"'),
+    ] = "member"
+
+    def __repr__(self) -> str:
+        return f"OidcSettings(issuer={self.issuer!r}, client_id={self.client_id!r})"
+
+
+class TeamSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The team server"""
+
+    name: Annotated[
+        Text | None,
+        about("The name of the team, of a server that stores the sessions of several machines.", '"Checkout"'),
+    ] = None
+    store: Annotated[
+        Text | None,
+        about(
+            "Where [`agenttrace team serve`](team.md) stores the sessions of all machines: a file, or the URL of a "
+            "ClickHouse database. Without it, `team.db` in the data directory. Never shown.",
+            '"clickhouse://user@db/agenttrace"',
+            secret=True,
+        ),
+    ] = None
+    figures: Annotated[
+        Figures,
+        about(
+            "Who sees figures of other persons' sessions on the [team's server](team-access.md). `\"admins\"`: others "
+            "see sums of all sessions only.",
+            '"admins"',
+        ),
+    ] = "everyone"
+    retention: Annotated[
+        DaysByGlob,
+        about(
+            "On the team's server: the content of sessions in directories that match a glob is removed so many days "
+            "after they ended; sums stay.",
+            '{ "*/customers/*" = 30, "*" = 365 }',
+        ),
+    ] = {}
+    oidc: OidcSettings = OidcSettings()
+
+    def __repr__(self) -> str:
+        return f"TeamSettings(name={self.name!r}, store={self.store and '***'!r})"
+
+
 #: The tables of the file that hold settings, in the order of the documentation.
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "record": RecordSettings,
@@ -306,4 +394,6 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "run": RunSettings,
     "serve": ServeSettings,
     "export": ExportSettings,
+    "team": TeamSettings,
+    "team.oidc": OidcSettings,
 }

@@ -23,6 +23,7 @@ from agenttrace.config.sections import (
     RetentionSettings,
     RunSettings,
     ServeSettings,
+    TeamSettings,
     UsageSettings,
     about,
 )
@@ -54,6 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     run: RunSettings = RunSettings()
     serve: ServeSettings = ServeSettings()
     export: ExportSettings = ExportSettings()
+    team: TeamSettings = TeamSettings()
     destinations: tuple[DestinationSettings, ...] = ()
     #: Settings of the whole catalog, and the user's own applications, events and schedules, as the file has them.
     catalog: Mapping[str, Any] = MappingProxyType({})
@@ -147,16 +149,21 @@ def _metas(kind: Any) -> Iterator[msgspec.Meta]:  # noqa: ANN401 - any annotatio
         yield from _metas(get_args(inner[0])[0])
 
 
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    return field.default_factory() if field.default is msgspec.NODEFAULT else field.default
+
+
 _HOME: Any = Annotated[
     Text, about("The data directory. Created with access for its owner alone (0700).", '"/data/agenttrace"')
 ]
 
 #: Every setting by its full name.
 SETTINGS: dict[str, Setting] = {"home": Setting(name="home", type=_HOME, default="~/.agenttrace")} | {
-    name: Setting(name=name, type=field.type, default=field.default)
+    name: Setting(name=name, type=field.type, default=_default(field))
     for section, struct in SECTIONS.items()
     for field in msgspec.structs.fields(struct)
     for name in [f"{section}.{field.name}"]
+    if name not in SECTIONS
 }
 
 

@@ -34,6 +34,17 @@ HostNames = Annotated[
 Hours = Annotated[int, _valid("a whole number from 1 to 8784", ge=1, le=8784)]
 Secret = Annotated[str, _valid("at least 32 characters that are hard to guess", min_length=32)]
 Login = Annotated[Literal["auto", "always", "none"], _valid('one of "auto", "always" and "none"')]
+Figures = Annotated[Literal["everyone", "admins"], _valid('"everyone" or "admins"')]
+TeamRole = Literal["viewer", "member", "admin"]
+NewRole = Annotated[
+    Literal["viewer", "member", "admin", "none"], _valid('one of "viewer", "member", "admin" and "none"')
+]
+Roles = Annotated[dict[Text, TeamRole], _valid('a table of groups and roles, such as { "ops" = "admin" }')]
+DaysByGlob = Annotated[
+    dict[Text, Annotated[int, msgspec.Meta(ge=1, le=_MOST)]],
+    _valid('a table of globs and days, such as { "*/secret/*" = 30 }'),
+]
+Url = Annotated[str, _valid("a URL that begins with https:// or http://", pattern=r"^https?://[^\s]+$")]
 Currency = Annotated[Literal["native", "USD", "CNY"], _valid('one of "native", "USD" and "CNY"')]
 Port = Annotated[int, _valid("a whole number from 0 to 65535", ge=0, le=65_535)]
 Big = Annotated[int, _valid("a whole number from 1", ge=1, le=2**62)]

@@ -18,7 +18,7 @@ from agenttrace.export.annotations import AnnotatedDestination, AnnotationSender
 from agenttrace.export.assembly import AssembledSpan, Assembly
 from agenttrace.export.destination import Delivery, Destination
 from agenttrace.export.journal import Journal
-from agenttrace.export.threads import in_thread
+from agenttrace.export.threads import in_thread, pause
 from agenttrace.redaction import redacted
 from agenttrace.store.exports import QueuedSpan, State
 from agenttrace.store.sqlite.exports import Exports
@@ -315,9 +315,3 @@ class Courier:
                 self._annotations.look_again(entry.session_id for entry in entries)
             await in_thread(self._journal.add, "A", [entry.place for entry in entries])
         await in_thread(self._ledger.mark, [entry.queue_no for entry in entries], state, answer)
-
-
-async def pause(stop: asyncio.Event, seconds: float) -> None:
-    """Sleep, or return when ``stop`` is set."""
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)

@@ -5,24 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
 from agenttrace.config import Settings
 from agenttrace.export.assembly import Assembly, Texts
-from agenttrace.export.courier import Courier, pause
+from agenttrace.export.courier import Courier
 from agenttrace.export.destination import Destination
 from agenttrace.export.journal import Journal
 from agenttrace.export.kinds import UnusableDestinationError, destination_of
-from agenttrace.export.sealing import Sealer, Target, targets
-from agenttrace.export.threads import in_thread
+from agenttrace.export.sealing import Sealer, Target, targets, team_targets
+from agenttrace.export.threads import in_thread, pause
 from agenttrace.model import AgentFacts
 from agenttrace.prices.costing import Cashier
 from agenttrace.prices.table import PriceTable
+from agenttrace.redaction import LineMask
 from agenttrace.store import open_store
 from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.team.figures import Figures
+from agenttrace.team.levels import Sharing
+from agenttrace.team.membership import Membership, NotJoinedError, membership_of
+from agenttrace.team.pages import PageReader
+from agenttrace.team.pusher import Pusher
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +41,7 @@ SETTLE_SECONDS = 90.0
 
 
 class _Served(NamedTuple):
-    """A destination with its open files and connections."""
+    """A destination of spans with its open files and connections."""
 
     courier: Courier
     destination: Destination
@@ -43,17 +49,31 @@ class _Served(NamedTuple):
     journal: Journal
 
 
+class _Team(NamedTuple):
+    """The server of a team, with its open store."""
+
+    name: str
+    pusher: Pusher
+    store: SqliteStore
+
+
+class _Open(NamedTuple):
+    """Everything that is served."""
+
+    spans: list[_Served]
+    teams: list[_Team]
+
+
 class Exporter:
     """Exports the traces of a data directory."""
 
-    def __init__(
-        self, settings: Settings, *, texts: Texts, mask: Callable[[str], str], agents: Mapping[str, AgentFacts]
-    ) -> None:
+    def __init__(self, settings: Settings, *, texts: Texts, mask: LineMask, agents: Mapping[str, AgentFacts]) -> None:
         self.settings = settings
         self._texts = texts
         self._mask = mask
         self._agents = agents
-        self._cashier = Cashier(PriceTable.load(settings), settings.usage)
+        self._prices = PriceTable.load(settings)
+        self._cashier = Cashier(self._prices, settings.usage)
         #: Destinations that cannot be used, with the reason.
         self.unusable: dict[str, str] = {}
 
@@ -80,16 +100,19 @@ class Exporter:
         served = await asyncio.to_thread(self._open)
         try:
             await asyncio.to_thread(self._seal, quiet_seconds, stop)
-            await asyncio.gather(*(self._empty(each, stop, on_round) for each in served))
+            await asyncio.gather(
+                *(self._empty(each, stop, on_round) for each in served.spans),
+                *(self._push_all(each.pusher, stop, on_round) for each in served.teams),
+            )
             return self.unusable | await asyncio.to_thread(self._left_over, served)
         finally:
             await self._close(served)
 
-    def _open(self) -> list[_Served]:
+    def _open(self) -> _Open:
         with self._opened() as store:
             store.exports.destinations.keep(self.settings.destinations)
-            wanted = targets(store, self.settings)
-        served = []
+            wanted, teams = targets(store, self.settings), team_targets(store, self.settings)
+        served = _Open([], [])
         for target in wanted:
             try:
                 destination = destination_of(target.settings)
@@ -97,7 +120,15 @@ class Exporter:
                 self.unusable[target.settings.name] = str(error)
                 logger.warning("destination %s is not used: %s", target.settings.name, error)
                 continue
-            served.append(self._served(target, destination))
+            served.spans.append(self._served(target, destination))
+        for target in teams:
+            try:
+                membership = membership_of(self.settings.home, target.settings.url)
+            except NotJoinedError as error:
+                self.unusable[target.settings.name] = str(error)
+                logger.warning("the team of %s gets nothing: %s", target.settings.name, error)
+                continue
+            served.teams.append(self._team(target, membership))
         with self._opened() as store:
             store.exports.destinations.keep_unusable(self.unusable)
         return served
@@ -105,12 +136,34 @@ class Exporter:
     def _served(self, target: Target, destination: Destination) -> _Served:
         store, number = self._opened(), target.row.destination_id
         assembly = Assembly(
-            store, target.settings, texts=self._texts, mask=self._mask, cashier=self._cashier, agents=self._agents
+            store, target.settings, texts=self._texts, mask=self._mask.text, cashier=self._cashier, agents=self._agents
         )
         journal = Journal(self.settings.home, target.settings.name)
         journal.fill(store.exports.ledger, number)
         courier = Courier(store.exports, target.settings, number, destination, assembly, journal)
         return _Served(courier, destination, store, journal)
+
+    def _team(self, target: Target, membership: Membership) -> _Team:
+        store, wanted = self._opened(), target.settings
+        reader = PageReader(
+            store,
+            target.row.destination_id,
+            sharing=Sharing(level=wanted.level, projects=wanted.project_levels),
+            mask=self._mask,
+            figures=lambda names: Figures(
+                bytes.fromhex(membership.key), names, agents=self._agents, prices=self._prices
+            ),
+        )
+        pusher = Pusher(
+            store,
+            target.row.destination_id,
+            reader,
+            url=membership.url,
+            token=membership.token,
+            timeout=wanted.timeout_seconds,
+            since=target.row.since,
+        )
+        return _Team(wanted.name, pusher, store)
 
     def _opened(self) -> SqliteStore:
         store = open_store(self.settings, read_only=False)
@@ -118,11 +171,13 @@ class Exporter:
         store.sync_every_commit()
         return store
 
-    async def _serve(self, served: Sequence[_Served], stop: asyncio.Event) -> None:
+    async def _serve(self, served: _Open, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_sealing(stop))
-            for each in served:
-                group.create_task(self._keep_delivering(each.courier, stop))
+            for each in served.spans:
+                group.create_task(self._keep_delivering(each.courier.settings.name, each.courier, stop))
+            for team in served.teams:
+                group.create_task(self._keep_delivering(team.name, team.pusher, stop))
 
     async def _keep_sealing(self, stop: asyncio.Event) -> None:
         with await asyncio.to_thread(self._opened) as store:
@@ -131,8 +186,8 @@ class Exporter:
                 await self._surviving("sealing", stop, lambda: in_thread(sealer.run, stop.is_set))
                 await pause(stop, SEAL_SECONDS)
 
-    async def _keep_delivering(self, courier: Courier, stop: asyncio.Event) -> None:
-        name = f"delivery to {courier.settings.name}"
+    async def _keep_delivering(self, destination: str, courier: Courier | Pusher, stop: asyncio.Event) -> None:
+        name = f"delivery to {destination}"
         while not stop.is_set():
             await self._surviving(name, stop, lambda: courier.run(stop))
 
@@ -159,12 +214,17 @@ class Exporter:
                 await asyncio.sleep(0.5)
             on_round()
 
-    def _left_over(self, served: Sequence[_Served]) -> dict[str, str]:
+    async def _push_all(self, pusher: Pusher, stop: Callable[[], bool], on_round: Callable[[], None]) -> None:
+        """Push until everything is acknowledged, or the server has to be waited for."""
+        while not stop() and await pusher.deliver():
+            on_round()
+
+    def _left_over(self, served: _Open) -> dict[str, str]:
         with open_store(self.settings) as store:
             found = store.exports.ledger.counts()
             rows = {target.settings.name: target.row for target in targets(store, self.settings)}
-        left = {}
-        for each in served:
+        left = {team.name: why for team in served.teams if (why := team.pusher.left())}
+        for each in served.spans:
             row = rows[each.courier.settings.name]
             states = found.get(row.destination_id, {})
             queued, sent = states.get("queued", 0), states.get("sending", 0)
@@ -180,8 +240,11 @@ class Exporter:
                     left[row.name] = f"{annotations} notes, scores or labels wait ({why})"
         return left
 
-    async def _close(self, served: Sequence[_Served]) -> None:
-        for each in served:
+    async def _close(self, served: _Open) -> None:
+        for team in served.teams:
+            await team.pusher.close()
+            team.store.close()
+        for each in served.spans:
             with suppress(Exception):
                 await each.destination.close()
             each.journal.close()

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from agenttrace.config import Settings
-from agenttrace.destinations import DestinationSettings
+from agenttrace.destinations import TEAM, DestinationSettings
 from agenttrace.export.traces import SessionTraces, digest_of, end_of, status_of
 from agenttrace.model import Session
 from agenttrace.projects import is_demo
@@ -46,7 +46,16 @@ class Target(NamedTuple):
 
 
 def targets(store: SqliteStore, settings: Settings) -> list[Target]:
-    """The destinations of the settings that are not removed."""
+    """The destinations of spans of the settings that are not removed."""
+    return [each for each in _configured(store, settings) if each.settings.type != TEAM]
+
+
+def team_targets(store: SqliteStore, settings: Settings) -> list[Target]:
+    """The servers of teams of the settings."""
+    return [each for each in _configured(store, settings) if each.settings.type == TEAM]
+
+
+def _configured(store: SqliteStore, settings: Settings) -> list[Target]:
     rows = {row.name: row for row in store.exports.destinations.rows() if row.removed_at is None}
     return [Target(each, rows[each.name]) for each in settings.destinations if each.name in rows]
 

@@ -25,3 +25,9 @@ async def shielded(work: Awaitable[T]) -> T:
         with suppress(Exception):
             await task
         raise
+
+
+async def pause(stop: asyncio.Event, seconds: float) -> None:
+    """Sleep, or return when ``stop`` is set."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
