@@ -26,6 +26,8 @@ from agenttrace.serve.access.audit import audited
 from agenttrace.serve.access.cookie import NAME as COOKIE
 from agenttrace.serve.access.endpoints import access_router
 from agenttrace.serve.access.gate import ConsoleGate, SecurityHeaders
+from agenttrace.serve.access.oidc import OidcProvider
+from agenttrace.serve.access.oidc_endpoints import oidc_router
 from agenttrace.serve.access.visitor import admin, visitor
 from agenttrace.serve.api.answers import tagged
 from agenttrace.serve.limits import Limits
@@ -55,11 +57,13 @@ class Clock:
         self.micros += round(seconds * 1_000_000)
 
 
-def small_app(access: AccessStore, bind: str, settings: ServeSettings) -> FastAPI:
+def small_app(access: AccessStore, bind: str, settings: ServeSettings, provider: OidcProvider | None = None) -> FastAPI:
     """Put together in the order in which the server has it."""
     app = FastAPI(docs_url=None, redoc_url=None)
     app.state.access, app.state.changes, app.state.events = access, [], asyncio.Queue()
-    app.include_router(access_router(access, settings))
+    app.include_router(access_router(access, settings, sso=None if provider is None else provider.settings.title))
+    if provider is not None:
+        app.include_router(oidc_router(access, provider, settings.login_hours))
     _add_endpoints(app)
     add_handlers(app)
     app.add_middleware(ConsoleGate, access=access, bind=bind, settings=settings)
@@ -184,12 +188,17 @@ class Answer:
 
 @asynccontextmanager
 async def guarded(
-    home: Path, *, bind: str = "127.0.0.1", now: Callable[[], int] | None = None, **serving: Any
+    home: Path,
+    *,
+    bind: str = "127.0.0.1",
+    now: Callable[[], int] | None = None,
+    provider: OidcProvider | None = None,
+    **serving: Any,
 ) -> AsyncIterator[Rig]:
     """The application on a free port of this machine; the gate takes ``bind`` for its address."""
     clock = {} if now is None else {"now": now}
     with AccessStore(home / "access.db", **clock) as access:
-        app = small_app(access, bind, ServeSettings(**serving))
+        app = small_app(access, bind, ServeSettings(**serving), provider)
         async with _listening(app) as url, aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
             yield Rig(access, url, http, app)
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from agenttrace.config import load_settings
 from agenttrace.serve.access import audit, failed_logins, logins, passwords
 from agenttrace.serve.access.access_store import AccessStore, open_access
+from agenttrace.serve.access.database import MIGRATIONS
 from agenttrace.serve.access.users import NoSuchUserError, UserError, name_of
 from agenttrace.serve.problems import SlowDownError
 from agenttrace.store.errors import StoreError
@@ -385,3 +386,48 @@ def test_refused_logins_do_not_push_changes_out(store: AccessStore, monkeypatch:
         store.audit.begin("nobody", "10.0.0.9", "login", str(number), audit.REFUSED)
     store.audit.begin("anna", "10.0.0.1", "login", "anna", "done")
     assert [entry.target for entry in store.audit.page(100)] == ["anna", "9", "8", "7", "1"]
+
+
+# ── members ──
+
+
+def test_a_file_of_the_version_before_keeps_its_users_and_logins(tmp_path: Path) -> None:
+    """Users keep role and password, browsers and API tokens stay logged in."""
+    path = tmp_path / "access.db"
+    with sqlite3.connect(path) as older:
+        for statements in MIGRATIONS[:3]:
+            for statement in statements:
+                older.execute(statement)
+        older.execute("PRAGMA user_version = 3")
+        older.execute("INSERT INTO users VALUES ('anna', 'admin', ?, 1, 2)", (password_hash(),))
+        older.executemany(
+            "INSERT INTO logins VALUES (?, ?, ?, ?, 'csrf', 1, NULL, NULL)",
+            [(logins.digest_of("one"), "user", "anna", None), (logins.digest_of("agt_two"), "token", "ci", "viewer")],
+        )
+    older.close()
+    with AccessStore(path) as store:
+        assert [(user.name, user.role, user.has_password) for user in store.users.all()] == [("anna", "admin", True)]
+        assert store.users.password_hash("anna") == password_hash()
+        known = [store.logins.find("one"), store.logins.find("agt_two")]
+        assert [(each.user, each.role, each.person) for each in known if each] == [
+            ("anna", "admin", "anna"),
+            ("token:ci", "viewer", None),
+        ]
+        store.users.set_role("anna", "member")
+        assert store.users.get("anna").role == "member"
+
+
+def test_a_token_that_acts_for_a_person_ends_with_the_user(store: AccessStore) -> None:
+    """It has the person's sessions as its own; another token stays when the user is removed."""
+    store.users.add("Amy", "member", "hash")
+    with pytest.raises(NoSuchUserError, match="ben"):
+        store.tokens.create("bens", "member", None, "ben")
+    token, made = store.tokens.create("amys", "member", None, "AMY")
+    other, _ = store.tokens.create("ci", "viewer", None)
+    found = store.logins.find(token)
+    assert made.person == "amy"
+    assert found is not None
+    assert (found.user, found.role, found.person) == ("token:amys", "member", "amy")
+    store.users.remove("amy")
+    assert store.logins.find(token) is None
+    assert store.logins.find(other) is not None

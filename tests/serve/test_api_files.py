@@ -293,7 +293,7 @@ async def _read_up(client: Client) -> bool:
     def look(store: SqliteStore) -> bool:
         return bool(collected(store, client.context.settings)["behind_bytes"] == 0)
 
-    return await client.context.reader.query(look, empty=lambda: False)
+    return await client.context.reader.query_machine(look, empty=lambda: False)
 
 
 @pytest.mark.parametrize("followed", [True, False])

@@ -29,6 +29,7 @@ from agenttrace.store.annotations import NewAnnotation
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.retention import Retention
 from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.store import Store
 
 from .servers import eventually
 from .test_api_sessions import compare_always
@@ -90,7 +91,7 @@ def spans_of(timeline: dict[str, Any]) -> dict[str, dict[str, Any]]:
 async def true_spans(reader: TraceReader, index: SessionIndex, name: str) -> dict[str, dict[str, Any]]:
     """All spans of a session as they are."""
 
-    def question(store: SqliteStore) -> Timeline:
+    def question(store: Store) -> Timeline:
         (session,) = store.sessions_by_number([session_number("agenttrace", name)])
         return whole_timeline(store, session, index.prices)
 

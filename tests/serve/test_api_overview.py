@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.config.rules import parse_budget
+from agenttrace.serve.api import answers
 from agenttrace.serve.api.answers import Cached
 from agenttrace.serve.api.live.overview import DAYS, last_days
 from agenttrace.store import open_store
@@ -256,5 +257,30 @@ def test_many_pages_cost_as_much_as_one() -> None:
             await brief.get()
         found = await brief.get()
         assert found == made == 3
+
+    asyncio.run(main())
+
+
+def test_an_old_answer_is_valid_until_something_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a version it is built again when it is old and the version is another one, or when it is invalidated."""
+    monkeypatch.setattr(answers, "_SHARE", 0)
+    made, version = 0, 1
+
+    async def make() -> int:
+        nonlocal made
+        made += 1
+        return made
+
+    async def current() -> int:
+        return version
+
+    async def main() -> None:
+        nonlocal version
+        lasting, brief = (Cached(make, seconds, version=current) for seconds in (3600.0, 0.0))
+        assert [await lasting.get(), await brief.get(), await brief.get()] == [1, 2, 2]
+        version = 2
+        assert [await lasting.get(), await brief.get()] == [1, 3]
+        await brief.invalidate()
+        assert await brief.get() == 4
 
     asyncio.run(main())

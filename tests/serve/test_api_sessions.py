@@ -167,6 +167,8 @@ def _sessions(draw: st.DrawFn, number: int) -> SessionEntry:
         agent=draw(st.sampled_from(["codex", "kimi-cli"])),
         title=draw(st.none() | st.sampled_from(["Fix it", "Straße", "轮转"])),
         project=draw(st.none() | st.sampled_from(["/home/shop", "/home/log"])),
+        machine=draw(st.none() | st.sampled_from(["laptop", "desktop"])),
+        person=draw(st.none() | st.sampled_from(["amy", "ben"])),
         state=draw(st.sampled_from(["working", "waiting", "ended", "interrupted"])),
         started_at=iso(started),
         last_at=iso(last),
@@ -191,6 +193,8 @@ def _sessions(draw: st.DrawFn, number: int) -> SessionEntry:
         session_id=row.session_id,
         title=row.title,
         project=row.project,
+        machine=row.machine,
+        person=row.person,
         state=row.state,
         started_at=started,
         last_at=last,
@@ -331,6 +335,8 @@ def test_facets_count_each_session_under_each_of_its_values(entries: list[Sessio
         *((SessionFilter(projects=frozenset([facet.value])), facet) for facet in found.projects),
         *((SessionFilter(models=frozenset([facet.value])), facet) for facet in found.models),
         *((SessionFilter(states=frozenset([cast("SessionState", facet.value)])), facet) for facet in found.states),
+        *((SessionFilter(machines=frozenset([facet.value])), facet) for facet in found.machines),
+        *((SessionFilter(persons=frozenset([facet.value])), facet) for facet in found.persons),
     ]
     for wanted, facet in chosen:
         assert len(Sorted(entries, wanted, "last", "desc").rows) == facet.count > 0

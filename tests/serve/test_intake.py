@@ -13,9 +13,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from agenttrace.model import Session
 from agenttrace.serve.intake import span_log
 from agenttrace.serve.intake.body import MOST_BYTES
 from agenttrace.serve.intake.span_log import log_directory
@@ -551,7 +553,8 @@ def test_sent_again(run: Run) -> None:
         await server.send(*spans)
         record(server.settings)
         # Without the revision, which says when a row was written.
-        queries = ("SELECT * FROM spans ORDER BY span_id", "SELECT * FROM sessions ORDER BY id")
+        sessions = ", ".join(field.name for field in msgspec.structs.fields(Session))
+        queries = ("SELECT * FROM spans ORDER BY span_id", f"SELECT {sessions}, revision FROM sessions ORDER BY id")
         before = [[row[:-1] for row in rows(server.settings, query)] for query in queries]
         await server.send(*spans, *spans)
         await server.send(spans[3])

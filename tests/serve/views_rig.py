@@ -21,6 +21,7 @@ from agenttrace.serve.access.gate import ConsoleGate
 from agenttrace.serve.api.insights.insights import insights_router
 from agenttrace.serve.api.live.hub import Hub, live_router
 from agenttrace.serve.api.live.overview import overview_router
+from agenttrace.serve.api.live.team import team_router
 from agenttrace.serve.api.rules.firings import firings_router
 from agenttrace.serve.api.rules.rules import rules_router
 from agenttrace.serve.api.sessions.annotations import annotations_router
@@ -106,6 +107,7 @@ def _app(context: ServerContext) -> FastAPI:
         insights_router,
         spans_router,
         overview_router,
+        team_router,
         files_router,
         firings_router,
         rules_router,

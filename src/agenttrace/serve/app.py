@@ -13,6 +13,10 @@ from agenttrace.console import PAGE
 from agenttrace.serve.access.access_store import open_access
 from agenttrace.serve.access.endpoints import access_router
 from agenttrace.serve.access.gate import ConsoleGate, SecurityHeaders
+from agenttrace.serve.access.oidc import open_provider
+from agenttrace.serve.access.oidc_endpoints import oidc_router
+from agenttrace.serve.access.persons import persons_router
+from agenttrace.serve.access.sights import Sights
 from agenttrace.serve.api import answers
 from agenttrace.serve.api.live.hub import Hub
 from agenttrace.serve.api.routers import api_routers
@@ -27,6 +31,9 @@ from agenttrace.serve.intake.span_log import SpanLog, SpanWriter, log_directory
 from agenttrace.serve.limits import Limits
 from agenttrace.serve.metrics import Metrics, metrics_router
 from agenttrace.serve.problems import Problem, ProblemError, add_handlers
+from agenttrace.serve.team.router import team_router
+from agenttrace.serve.team.storing import Storing
+from agenttrace.store.current import StoreSource
 from agenttrace.store.session_state import StateLimits
 from agenttrace.views.places import store_path
 
@@ -41,9 +48,17 @@ Errors are `application/problem+json` with `title`, `status` and `detail`."""
 
 
 def create_app(
-    engine: Engine | None, settings: Settings, *, problem: str | None = None, run_half: RunHalf | None = None
+    engine: Engine | None,
+    settings: Settings,
+    *,
+    problem: str | None = None,
+    run_half: RunHalf | None = None,
+    team: StoreSource | None = None,
 ) -> FastAPI:
     """The application; without an engine it shows what was recorded, and ``problem`` says why nothing can be run.
+
+    ``team``: the store of a team, which is shown in place of this machine's, and takes the rows of other machines. Its
+    members and viewers do not see everything.
 
     The caller closes the engine after the application has stopped. The server calls ``app.state.context.close()`` for
     what the application opened.
@@ -53,28 +68,41 @@ def create_app(
     app = FastAPI(title="AgentTrace", version=version("agenttrace"), description=_DESCRIPTION, **pages)
     if run_half is None:
         run_half = RunHalf(engine=engine, problem=problem, missing=() if engine is None else engine.missing)
-    context = _context(run_half, settings)
+    context = _context(run_half, settings, team)
     app.state.context, app.state.life, app.state.access = context, context.life, context.access
     app.state.metrics, app.state.chat = context.metrics, None if engine is None else engine.chat
     for router in _run_routers(context):
         app.include_router(router)
     app.include_router(health_router(run_half, context.life))
     app.include_router(metrics_router(engine, context.metrics, context.reader))
-    app.include_router(intake_router(context))
-    app.include_router(access_router(context.access, settings.serve))
+    if context.storing is None:
+        app.include_router(intake_router(context))
+    else:
+        app.include_router(team_router(context, context.storing))
+        app.include_router(persons_router(context.access, context.storing))
+    provider = open_provider(settings.team.oidc)
+    sso = None if provider is None else settings.team.oidc.title
+    app.include_router(access_router(context.access, settings.serve, sso=sso))
+    if provider is not None:
+        app.include_router(oidc_router(context.access, provider, settings.serve.login_hours))
     for router in api_routers(context):
         app.include_router(router)
     app.include_router(console_router(load_page(PAGE)))
     add_handlers(app)
-    app.add_middleware(ConsoleGate, access=context.access, settings=settings.serve, bind=context.bind)
+    sights = None if team is None else Sights(context.access, settings.team.figures)
+    app.add_middleware(ConsoleGate, access=context.access, settings=settings.serve, bind=context.bind, sights=sights)
     app.add_middleware(Limits, max_body_bytes=settings.serve.max_body_bytes, metrics=context.metrics)
     app.add_middleware(SecurityHeaders)
     _describe(app)
     return app
 
 
-def _context(run_half: RunHalf, settings: Settings) -> ServerContext:
-    reader = TraceReader(store_path(settings), limits=StateLimits.of(settings.record))
+def _context(run_half: RunHalf, settings: Settings, team: StoreSource | None) -> ServerContext:
+    reader = TraceReader(team or StoreSource(store_path(settings), StateLimits.of(settings.record)))
+    storing = None
+    if team is not None:
+        storing = Storing(team, settings.usage.timezone)
+        storing.prepare()
     index = SessionIndex(reader, settings)
     return ServerContext(
         settings=settings,
@@ -87,6 +115,7 @@ def _context(run_half: RunHalf, settings: Settings) -> ServerContext:
         access=open_access(settings),
         intake=SpanWriter(SpanLog(log_directory(settings.home))),
         bind=settings.serve.host,
+        storing=storing,
     )
 
 

@@ -13,6 +13,7 @@ from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.health import Life
 from agenttrace.serve.intake.span_log import SpanWriter
 from agenttrace.serve.metrics import Metrics
+from agenttrace.serve.team.storing import Storing
 
 if TYPE_CHECKING:
     from agenttrace.run.engine import Engine
@@ -46,15 +47,24 @@ class ServerContext:
     intake: SpanWriter
     #: The host that the server listens on.
     bind: str
+    #: Stores what machines send, where this is the server of a team.
+    storing: Storing | None = None
 
     @property
     def engine(self) -> Engine | None:
         """The engine, where the run half runs."""
         return self.run_half.engine
 
+    @property
+    def team(self) -> str | None:
+        """The name of the team, which may have none; ``None`` where this is no team's server."""
+        return self.settings.team.name or (None if self.storing is None else "")
+
     def close(self) -> None:
         """Close the files, after the last answer."""
         self.intake.close()
+        if self.storing is not None:
+            self.storing.close()
         self.index.close()
         self.reader.close()
         self.access.close()

@@ -8,7 +8,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agenttrace.serve import console
-from agenttrace.serve.access.paths import INTAKE
+from agenttrace.serve.access.paths import INTAKE, TEAM
 from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import ProblemError
 
@@ -58,8 +58,8 @@ class Limits:
             self._metrics.requests.labels(_LABELS.get(route, route), scope["method"], str(status)).inc()
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in INTAKE:
-            # Spans have other limits and another format of errors.
+        if scope["path"] in INTAKE or scope["path"].startswith(TEAM):
+            # Spans and rows have other limits and another format of errors.
             await self._app(scope, receive, send)
             return
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")

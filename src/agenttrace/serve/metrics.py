@@ -42,6 +42,7 @@ class Metrics:
             LOGS: counter("agenttrace_intake_log_records", "Log records received over OTLP.", ["outcome"]),
             METRICS: counter("agenttrace_intake_data_points", "Data points received over OTLP.", ["outcome"]),
         }
+        self.team_rows = counter("agenttrace_team_rows", "Rows received from machines of the team.", ["outcome"])
         self.shared = SharedGauges(self.registry)
         self.rules = RuleGauges(self.registry)
 
@@ -61,7 +62,7 @@ class RuleGauges:
             return
         self._fresh_until = time.monotonic() + CACHE_SECONDS
         try:
-            counts, states = await reader.query(
+            counts, states = await reader.query_machine(
                 lambda store: (store.rules.totals(), store.rules.states()), empty=lambda: ({}, {})
             )
         except Exception as error:

@@ -18,10 +18,14 @@ from agenttrace.serve.access.link import published
 from agenttrace.serve.app import create_app
 from agenttrace.serve.context import RunHalf
 from agenttrace.serve.server import serve
+from agenttrace.serve.team.retention import prune_daily
+from agenttrace.store.current import StoreSource
 
 if TYPE_CHECKING:
     from agenttrace.run.engine import Engine
     from agenttrace.run.jobs.worker import Worker
+
+_NOT_HERE = "This is the server of a team: applications are run by agenttrace serve."
 
 #: The problem in one sentence, for an error that can be expected; None for a bug.
 Explain = Callable[[Exception], str | None]
@@ -60,14 +64,18 @@ async def run_process(
     on_ready: Callable[[ServerReady], None],
     environ: Mapping[str, str] = os.environ,
     explain: Explain | None = None,
+    team: StoreSource | None = None,
 ) -> None:
     """Run until ``stop`` is set, then drain: what was accepted is finished, recorded or left to another worker.
 
     With ``explain`` the server shows what was recorded even where the database of the run half cannot be used. Without
-    an application to call, and without a database from before, none is started.
+    an application to call, and without a database from before, none is started. The server of a ``team`` runs none.
     """
     async with AsyncExitStack() as stack:
-        half = await _opened(stack, settings, role, environ, explain)
+        if team is None:
+            half = await _opened(stack, settings, role, environ, explain)
+        else:
+            half = RunHalf(problem=_NOT_HERE, used=False)
         engine = half.engine
         async with asyncio.TaskGroup() as tasks:
             # A worker that cannot call anything would only fail the jobs of one that can.
@@ -78,7 +86,7 @@ async def run_process(
             reach: dict[str, Any] = {}
             if server:
                 listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-                app = create_app(engine, settings, run_half=half)
+                app = create_app(engine, settings, run_half=half, team=team)
                 serving = serve(
                     app,
                     settings.serve.host,
@@ -89,6 +97,9 @@ async def run_process(
                     on_listening=listening.set_result,
                 )
                 tasks.create_task(serving)
+                storing = app.state.context.storing
+                if storing is not None:
+                    tasks.create_task(prune_daily(storing, app.state.access, settings.team.retention, stop))
                 reach = _reach(await listening, app.state.access, settings.serve)
                 stack.enter_context(published(settings.home, reach["url"], reach["link"]))
             ready = ServerReady(

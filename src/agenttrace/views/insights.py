@@ -29,8 +29,8 @@ T = TypeVar("T")
 
 ToolSort = Literal["calls", "failures", "failure_rate", "p50", "p95", "max", "total", "sessions", "last", "name"]
 ModelSort = Literal["cost", "calls", "errors", "p50", "p95", "speed", "cache", "turn_cost", "sessions", "last", "name"]
-ToolSplit = Literal["agent", "project", "model"]
-ModelSplit = Literal["agent", "project"]
+ToolSplit = Literal["agent", "project", "model", "machine", "person"]
+ModelSplit = Literal["agent", "project", "machine", "person"]
 #: What findings there are.
 FindingKind = Literal["retry_loop", "repeated_failure", "cache_break", "expensive_turn", "long_wait"]
 KINDS: tuple[FindingKind, ...] = get_args(FindingKind)
@@ -46,6 +46,8 @@ class InsightPeriod:
     projects: frozenset[str] = frozenset()
     project_contains: str | None = None
     models: frozenset[str] = frozenset()
+    machines: frozenset[str] = frozenset()
+    persons: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, since: str | None, until: str | None, timezone: str, **filters: Any) -> InsightPeriod:  # noqa: ANN401 - fields
@@ -65,6 +67,8 @@ class InsightPeriod:
             projects=self.projects,
             project_contains=self.project_contains,
             models=self.models,
+            machines=self.machines,
+            persons=self.persons,
         )
 
     def usage(self, split: ModelSplit | None) -> UsageQuery:
@@ -78,6 +82,8 @@ class InsightPeriod:
             projects=self.projects,
             project_contains=self.project_contains,
             models=self.models,
+            machines=self.machines,
+            persons=self.persons,
         )
 
 
@@ -100,7 +106,7 @@ class ToolInsight(msgspec.Struct, frozen=True, kw_only=True):
     """The calls of one tool; durations are null where no log has them."""
 
     tool: str
-    #: The agent, project or model, where the figures are divided; empty: none.
+    #: The part, where the figures are divided; empty: none.
     part: str | None
     calls: int
     failures: int
@@ -196,7 +202,7 @@ class ModelInsight(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Empty: the log does not name it.
     model: str
-    #: The agent or project, where the figures are divided; empty: none.
+    #: The part, where the figures are divided; empty: none.
     part: str | None
     calls: int
     errors: int

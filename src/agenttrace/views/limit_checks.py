@@ -32,7 +32,7 @@ def budgets(settings: Settings) -> Iterator[Finding]:
     for name, found in _by_name(states).items():
         broken = next((each for each in found if each.problem is not None), None)
         if broken is not None:
-            fix = f"Until then, [budgets.{name}] warns nobody and refuses nothing."
+            fix = f"Until then, [budgets.{name}] gives no warning and refuses nothing."
             yield Finding("budget", "warn", f"{name} cannot be computed: {broken.problem}", fix)
         elif found[0].session is None:
             yield Finding("budget", "ok", f"{name}: {spent_text(found[0])}")

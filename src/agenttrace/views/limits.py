@@ -56,6 +56,8 @@ def budget_fields(state: BudgetState) -> dict[str, Any]:
         "agents": list(state.where.agent),
         "projects": list(state.where.project),
         "models": list(state.where.model),
+        "machines": list(state.where.machine),
+        "persons": list(state.where.person),
         "start": iso(state.start),
         "end": iso(state.end),
         "session": None if session is None else session.session_id,

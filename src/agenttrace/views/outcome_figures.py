@@ -100,6 +100,8 @@ def _namer(by: OutcomeGroup, timezone: str) -> Callable[[Session], str]:
         return lambda session: session.project or ""
     if by == "agent":
         return lambda session: session.agent
+    if by in ("machine", "person"):
+        return lambda session: getattr(session, by) or ""
     day_of = day_finder(timezone)
     return lambda session: "" if session.started_at is None else day_of(session.started_at)[:7]
 

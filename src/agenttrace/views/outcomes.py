@@ -105,7 +105,11 @@ class SessionOutcomes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outcomes_of(session: Session, facts: Sequence[Fact], *, repository: bool = True) -> SessionOutcomes:
-    """What came of a session, from what its log says; without ``repository`` nothing of today is added."""
+    """What came of a session, from what its log says; without ``repository`` nothing of today is added.
+
+    Nothing of today is known of a session of another machine: its directory may be another one here.
+    """
+    repository = repository and session.machine is None
     asked = Repository(session.project) if repository and session.project else None
     found = asked if asked is not None and asked.exists else None
     files = _files(facts, session.project, today=repository)

@@ -72,7 +72,7 @@ class Resume(NamedTuple):
 def resume_of(store: Store, session: Session, index: LineIndex) -> Resume | None:
     """How to go on with a session; ``None`` where its agent has no command for that."""
     agent = next((agent for agent in AGENTS if agent.name == session.agent), None)
-    if agent is None or not _is_name(session.session_id):
+    if agent is None or not _is_name(session.session_id) or not store.shows(session.id):
         return None
     files = store.source_files(index.of(store, session.id).files())
     logs = [Path(file.path) for file in files]

@@ -56,8 +56,9 @@ def _wrong(settings: Settings, rule: Rule) -> Iterator[Finding]:
     for action in rule.do:
         if action.missing:
             names = ", ".join(action.missing)
-            found = f"{rule.name} waits: action {action.name} needs {names}, which is not set"
-            yield Finding("rules", "warn", found, f"Set {names} where agenttrace is started, and restart it.")
+            found = f"{rule.name}: action {action.name} needs {names}, which is not set here"
+            fix = f"Set {names} where agenttrace up or agenttrace record is started, and restart that."
+            yield Finding("rules", "warn", found, fix)
         if action.type == "chain" and (problem := _without_applications(settings)):
             found = f"{rule.name} waits: action {action.name} runs applications, and {problem}"
             yield Finding("rules", "warn", found, "See: agenttrace doctor, checks applications and database.")

@@ -47,4 +47,6 @@ def session_fields(session: Session, bill: Bill) -> dict[str, Any]:
         "version": session.version,
         "parent": session.parent,
         "demo": is_demo(session.project),
+        "machine": session.machine,
+        "person": session.person,
     }

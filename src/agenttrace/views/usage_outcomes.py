@@ -80,7 +80,8 @@ def without_outcomes(report: UsageReport) -> OutcomeReport:
 def _read(store: Store, numbers: list[int]) -> Iterator[SessionShares]:
     for session in store.sessions_by_number(numbers):
         shares = read_outcomes(store, session).shares
-        yield SessionShares(session.id, session.agent, session.project or "", shares)
+        names = (session.machine or "", session.person or "")
+        yield SessionShares(session.id, session.agent, session.project or "", shares, *names)
 
 
 def _grouped(
@@ -108,6 +109,8 @@ _GROUPS: dict[str, Callable[[SessionShares, OutcomeShare, str | None], str | Non
     "model": lambda _session, share, _day: share.model,
     "agent": lambda session, _share, _day: session.agent,
     "project": lambda session, _share, _day: session.project,
+    "machine": lambda session, _share, _day: session.machine,
+    "person": lambda session, _share, _day: session.person,
     "session": lambda session, _share, _day: str(session.number),
     "total": lambda _session, _share, _day: "",
 }

@@ -10,8 +10,10 @@ from agenttrace.config import Settings, ensure_home
 from agenttrace.serve.access.audit import AuditLog, AuditWriter
 from agenttrace.serve.access.database import AccessDatabase, now_micros
 from agenttrace.serve.access.failed_logins import FailedLogins
+from agenttrace.serve.access.keys import Keys
 from agenttrace.serve.access.link import StartToken
 from agenttrace.serve.access.logins import ApiTokens, Logins
+from agenttrace.serve.access.machines import Machines
 from agenttrace.serve.access.refusals import Refusals
 from agenttrace.serve.access.saved_views import SavedViews
 from agenttrace.serve.access.users import Users
@@ -30,10 +32,12 @@ class AccessStore:
         self.logins = Logins(self._database, now)
         self.failed_logins = FailedLogins(self._database, now)
         self.tokens = ApiTokens(self._database, now)
+        self.machines = Machines(self._database, now)
         self.audit = AuditLog(self._database, now)
         self.audit_writer = AuditWriter(self.audit)
         self.refusals = Refusals(self.audit)
         self.views = SavedViews(self._database, now)
+        self.keys = Keys(self._database, now)
         self.start_token = StartToken()
 
     def close(self) -> None:

@@ -100,6 +100,75 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) STRICT, WITHOUT ROWID
         """,
     ),
+    (
+        # The role of members. A user who logs in by OpenID Connect has a subject in place of a password.
+        """
+        CREATE TABLE people (
+            name TEXT PRIMARY KEY,
+            role TEXT NOT NULL CHECK (role IN ('viewer', 'member', 'admin')),
+            password TEXT,
+            created_at INTEGER NOT NULL,
+            changed_at INTEGER NOT NULL,
+            subject TEXT UNIQUE
+        ) STRICT, WITHOUT ROWID
+        """,
+        "INSERT INTO people SELECT name, role, password, created_at, changed_at, NULL FROM users",
+        "DROP TABLE users",
+        "ALTER TABLE people RENAME TO users",
+        # An API token may act for a person.
+        """
+        CREATE TABLE credentials (
+            digest BLOB PRIMARY KEY,
+            kind TEXT NOT NULL CHECK (kind IN ('user', 'local', 'token')),
+            user TEXT NOT NULL,
+            role TEXT CHECK (role IN ('viewer', 'member', 'admin')),
+            csrf TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            seen_at INTEGER,
+            expires_at INTEGER,
+            person TEXT,
+            CHECK ((kind = 'user') = (role IS NULL))
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        INSERT INTO credentials
+        SELECT digest, kind, user, role, csrf, created_at, seen_at, expires_at, NULL FROM logins
+        """,
+        "DROP TABLE logins",
+        "ALTER TABLE credentials RENAME TO logins",
+        "CREATE INDEX logins_of_user ON logins (user, created_at)",
+        "CREATE UNIQUE INDEX names_of_tokens ON logins (user) WHERE kind = 'token'",
+        # Random keys of this installation, by what they are for.
+        "CREATE TABLE keys (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID",
+    ),
+    (
+        # The machines of a team, and the invitations that they join with. Names are never given again.
+        """
+        CREATE TABLE machines (
+            name TEXT PRIMARY KEY,
+            person TEXT NOT NULL,
+            digest BLOB UNIQUE,
+            created_at INTEGER NOT NULL,
+            seen_at INTEGER,
+            revoked_at INTEGER
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE invites (
+            digest BLOB PRIMARY KEY,
+            person TEXT,
+            created_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID
+        """,
+    ),
+    (
+        # What a machine shares with all members of the team.
+        """
+        ALTER TABLE machines
+        ADD COLUMN share TEXT NOT NULL DEFAULT 'figures' CHECK (share IN ('full', 'figures'))
+        """,
+    ),
 )
 
 

@@ -70,15 +70,15 @@ class Entrance:
         await asyncio.to_thread(self._access.audit.begin, user, address, "login", target, outcome)
 
 
-def access_router(access: AccessStore, settings: ServeSettings) -> APIRouter:
-    """The endpoints."""
+def access_router(access: AccessStore, settings: ServeSettings, *, sso: str | None = None) -> APIRouter:
+    """The endpoints; ``sso`` names the provider of logins by OpenID Connect."""
     router = APIRouter(prefix="/api/v1", tags=["access"])
     seconds = settings.login_hours * _HOUR
     entrance = Entrance(access, seconds)
 
     @router.get("/me", **endpoint("The current user", Me))
     async def me(request: Request) -> Response:
-        return _me(access, visit(request))
+        return _me(access, visit(request), sso)
 
     @router.post(
         "/login",
@@ -94,9 +94,9 @@ def access_router(access: AccessStore, settings: ServeSettings) -> APIRouter:
             await asyncio.to_thread(access.logins.end, before.login)
         after = before
         if before.login_required:
-            who = Visitor(name=login.user, role=login.role, address=before.address)
+            who = Visitor(name=login.user, role=login.role, address=before.address, person=login.person)
             after = replace(before, visitor=who, csrf=login.csrf)
-        response = _me(access, after)
+        response = _me(access, after, sso)
         cookie.set_token(response, token, before.host, seconds=seconds, secure=before.secure)
         return response
 
@@ -108,7 +108,7 @@ def access_router(access: AccessStore, settings: ServeSettings) -> APIRouter:
             async with audited(request, "logout", before.login.user):
                 await asyncio.to_thread(access.logins.end, before.login)
             after = replace(before, visitor=None, csrf=before.strangers_csrf)
-        response = _me(access, after)
+        response = _me(access, after, sso)
         cookie.delete_token(response, before.host, secure=before.secure)
         return response
 
@@ -126,7 +126,7 @@ def access_router(access: AccessStore, settings: ServeSettings) -> APIRouter:
     return router
 
 
-def _me(access: AccessStore, found: Visit) -> Response:
+def _me(access: AccessStore, found: Visit, sso: str | None) -> Response:
     who = found.visitor
     me = Me(
         name=who.name if who else None,
@@ -134,6 +134,7 @@ def _me(access: AccessStore, found: Visit) -> Response:
         login_required=found.login_required,
         by_link=found.by_link,
         users_exist=access.users.exist(),
+        sso=sso,
         csrf=found.csrf,
         version=version("agenttrace"),
     )

@@ -10,6 +10,8 @@ import asyncio
 import logging
 import secrets
 import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import Headers
@@ -27,6 +29,7 @@ from agenttrace.serve.access.paths import API, is_console, is_for_viewers, is_op
 from agenttrace.serve.access.users import LOCAL, NOBODY
 from agenttrace.serve.access.visitor import NotAdminError, Visit, Visitor
 from agenttrace.serve.problems import ProblemError
+from agenttrace.store.sight import Sight, seeing
 
 logger = logging.getLogger(__name__)
 
@@ -77,8 +80,18 @@ def needs_login(settings: ServeSettings) -> bool:
 class ConsoleGate:
     """ASGI middleware, without Starlette's helper class, which would delay streams."""
 
-    def __init__(self, app: ASGIApp, *, access: AccessStore, bind: str, settings: ServeSettings) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        access: AccessStore,
+        bind: str,
+        settings: ServeSettings,
+        sights: Callable[[Visitor | None], Sight | None] | None = None,
+    ) -> None:
+        """``sights`` says what each visitor sees; without it, as on one machine, every visitor sees everything."""
         self._app = app
+        self._sights = sights
         self._access = access
         self._hosts = AllowedHosts(bind, settings.allowed_hosts)
         self._always = settings.login == "always" or not is_loopback_bind(bind)
@@ -102,10 +115,16 @@ class ConsoleGate:
             await (await self._refused(scope, error)).response()(scope, receive, send)
             return
         scope.setdefault("state", {}).update(visit=visit, visitor=visit.visitor)
-        if visit.login is None:
-            await self._app(scope, receive, send)
-        else:
-            await self._logged_in(visit.login, scope, receive, send)
+        with self._seeing(visit.visitor):
+            if visit.login is None:
+                await self._app(scope, receive, send)
+            else:
+                await self._logged_in(visit.login, scope, receive, send)
+
+    def _seeing(self, visitor: Visitor | None) -> AbstractContextManager[None]:
+        """What is asked inside is answered for this visitor."""
+        sights = self._sights
+        return seeing(None) if sights is None else seeing(sights(visitor), lambda: sights(visitor))
 
     def _visit_of(self, scope: Scope) -> Visit:
         """Who it is; raises why the request is refused."""
@@ -122,7 +141,7 @@ class ConsoleGate:
                 # No other site can have a browser send an API token.
                 hosts.check_csrf(headers, visit.csrf)
             if visit.visitor and visit.visitor.role != "admin" and not is_for_viewers(path):
-                raise NotAdminError(visit.visitor.name)
+                raise NotAdminError(visit.visitor)
         elif path.startswith(API):
             hosts.check_read(headers)
         return visit
@@ -172,7 +191,8 @@ class ConsoleGate:
         nothing_asked = here and self._open
         login = self._token(headers) or (None if nothing_asked else self._login(headers, host, here=here))
         if login is not None:
-            visitor, csrf = Visitor(name=login.user, role=login.role, address=address), login.csrf
+            visitor = Visitor(name=login.user, role=login.role, address=address, person=login.person)
+            csrf = login.csrf
         elif nothing_asked:
             visitor, csrf = Visitor(name=LOCAL, role="admin", address=address), self._local_csrf
         else:

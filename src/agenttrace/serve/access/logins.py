@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agenttrace.serve.access.database import MICROS, AccessTable
-from agenttrace.serve.access.users import LOCAL, UserError, checked_name, name_of
+from agenttrace.serve.access.users import LOCAL, NoSuchUserError, UserError, checked_name, name_of
 from agenttrace.serve.api.shapes.settings import Role
 
 #: A user with a password, a browser that came by the link, a script with an API token.
@@ -30,9 +30,17 @@ _INSERT_USER = """
 INSERT INTO logins (digest, csrf, created_at, seen_at, expires_at, kind, user, role)
 SELECT ?, ?, ?, ?, ?, 'user', name, NULL FROM users WHERE name = ? AND password = ?
 """
+_INSERT_SUBJECT = """
+INSERT INTO logins (digest, csrf, created_at, seen_at, expires_at, kind, user, role)
+SELECT ?, ?, ?, ?, ?, 'user', name, NULL FROM users WHERE subject = ?
+"""
 _INSERT_LOCAL = """
 INSERT INTO logins (digest, csrf, created_at, seen_at, expires_at, kind, user, role)
 VALUES (?, ?, ?, ?, ?, 'local', ?, 'admin')
+"""
+_INSERT_API = """
+INSERT INTO logins (digest, kind, user, role, csrf, created_at, expires_at, person)
+VALUES (?, 'token', ?, ?, ?, ?, ?, ?)
 """
 
 
@@ -46,6 +54,8 @@ class Login:
     role: Role
     csrf: str
     seen_at: int | None
+    #: The person whose sessions are the visitor's own.
+    person: str | None = None
 
 
 class Logins(AccessTable):
@@ -53,22 +63,26 @@ class Logins(AccessTable):
 
     def begin(self, user: str, password_hash: str, seconds: int) -> tuple[str, Login] | None:
         """A new token for a user whose password had this hash; None if it has changed."""
-        return self._begin(user, seconds, _INSERT_USER, (user, password_hash))
+        return self._begin(seconds, _INSERT_USER, (user, password_hash))
+
+    def begin_subject(self, subject: str, seconds: int) -> tuple[str, Login] | None:
+        """A new token for a user whom the provider of OpenID Connect knows; None if there is none."""
+        return self._begin(seconds, _INSERT_SUBJECT, (subject,))
 
     def begin_local(self, seconds: int) -> tuple[str, Login]:
         """A new token for a browser that came by the link."""
-        begun = self._begin(LOCAL, seconds, _INSERT_LOCAL, (LOCAL,))
+        begun = self._begin(seconds, _INSERT_LOCAL, (LOCAL,))
         assert begun is not None
         return begun
 
-    def _begin(self, user: str, seconds: int, statement: str, values: tuple[str, ...]) -> tuple[str, Login] | None:
+    def _begin(self, seconds: int, statement: str, values: tuple[str, ...]) -> tuple[str, Login] | None:
         token, csrf, now = new_token(), new_token(), self._now()
         with self._database.writing() as connection:
             connection.execute("DELETE FROM logins WHERE kind != 'token' AND expires_at <= ?", (now,))
             given = (digest_of(token), csrf, now, now, now + seconds * MICROS, *values)
             if connection.execute(statement, given).rowcount == 0:
                 return None
-            _end_oldest(connection, user)
+            _end_oldest(connection, digest_of(token))
         login = self.find(token)
         return None if login is None else (token, login)
 
@@ -84,7 +98,7 @@ class Logins(AccessTable):
         with self._database.reading() as connection:
             row = connection.execute(
                 """
-                SELECT kind, user, coalesce(users.role, logins.role), csrf, seen_at
+                SELECT kind, user, coalesce(users.role, logins.role), csrf, seen_at, coalesce(users.name, person)
                 FROM logins LEFT JOIN users ON kind = 'user' AND name = user
                 WHERE digest = ? AND (expires_at IS NULL OR expires_at > ?)
                 """,
@@ -92,10 +106,10 @@ class Logins(AccessTable):
             ).fetchone()
         if row is None or row[2] is None:
             return None
-        kind, user, role, csrf, seen_at = row
+        kind, user, role, csrf, seen_at, person = row
         # No user's name has a colon.
         name = f"token:{user}" if kind == "token" else user
-        return Login(digest=digest, kind=kind, user=name, role=role, csrf=csrf, seen_at=seen_at)
+        return Login(digest=digest, kind=kind, user=name, role=role, csrf=csrf, seen_at=seen_at, person=person)
 
     def is_stale(self, login: Login) -> bool:
         """Whether it is time to write the time of last use."""
@@ -118,6 +132,8 @@ class ApiToken:
 
     name: str
     role: Role
+    #: The user it acts for.
+    person: str | None
     created_at: int
     #: None: never used.
     seen_at: int | None
@@ -137,17 +153,17 @@ class NoSuchTokenError(UserError):
 class ApiTokens(AccessTable):
     """The API tokens of an access store."""
 
-    def create(self, text: str, role: Role, seconds: int | None) -> tuple[str, ApiToken]:
-        """A new token, which is shown only now, and its row."""
-        name = checked_name(text)
+    def create(self, text: str, role: Role, seconds: int | None, person: str | None = None) -> tuple[str, ApiToken]:
+        """A new token, which is shown only now, and its row; one that acts for a person ends with that user."""
+        name, acts_for = checked_name(text), None if person is None else name_of(person)
         token, now = PREFIX + new_token(), self._now()
         expires = None if seconds is None else now + seconds * MICROS
         try:
             with self._database.writing() as connection:
-                connection.execute(
-                    "INSERT INTO logins VALUES (?, 'token', ?, ?, ?, ?, NULL, ?)",
-                    (digest_of(token), name, role, new_token(), now, expires),
-                )
+                if person is not None and not _is_user(connection, acts_for):
+                    raise NoSuchUserError(person)
+                values = (digest_of(token), name, role, new_token(), now, expires, acts_for)
+                connection.execute(_INSERT_API, values)
         except sqlite3.IntegrityError:
             raise UserError(f"there is an API token named {name!r} already; revoke it first") from None
         return token, next(each for each in self.all() if each.name == name)
@@ -157,12 +173,19 @@ class ApiTokens(AccessTable):
         now = self._now()
         with self._database.reading() as connection:
             rows = connection.execute(
-                "SELECT user, role, created_at, seen_at, expires_at FROM logins WHERE kind = 'token' ORDER BY user"
+                """
+                SELECT user, role, person, created_at, seen_at, expires_at FROM logins
+                WHERE kind = 'token' ORDER BY user
+                """
             ).fetchall()
         return [
-            ApiToken(name, role, created, seen, expires, expires is not None and expires <= now)
-            for name, role, created, seen, expires in rows
+            ApiToken(name, role, person, created, seen, expires, expires is not None and expires <= now)
+            for name, role, person, created, seen, expires in rows
         ]
+
+    def of_person(self, person: str) -> int:
+        """How many tokens act for a user."""
+        return sum(each.person == name_of(person) for each in self.all())
 
     def revoke(self, text: str) -> str:
         """Revoke a token; returns its name as it is stored."""
@@ -184,13 +207,18 @@ def digest_of(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
-def _end_oldest(connection: sqlite3.Connection, user: str) -> None:
+def _is_user(connection: sqlite3.Connection, name: str | None) -> bool:
+    return connection.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone() is not None
+
+
+def _end_oldest(connection: sqlite3.Connection, newest: bytes) -> None:
     connection.execute(
         """
         DELETE FROM logins WHERE digest IN (
-            SELECT digest FROM logins WHERE user = ? AND kind != 'token'
+            SELECT digest FROM logins
+            WHERE user = (SELECT user FROM logins WHERE digest = ?) AND kind != 'token'
             ORDER BY created_at DESC, digest LIMIT -1 OFFSET ?
         )
         """,
-        (user, MOST),
+        (newest, MOST),
     )

@@ -19,7 +19,9 @@ _PERSONAL = "/api/v1/views"
 
 #: What a page needs before a user is logged in.
 _WITHOUT_LOGIN = ("/api/v1/me", LOGIN)
-_PROGRAMS = ("/api/internal/", "/api/xcx/")
+#: The machines of a team send their rows below this.
+TEAM = "/team/v1/"
+_PROGRAMS = ("/api/internal/", "/api/xcx/", TEAM)
 _OPERATION = ("/healthz", "/readyz", "/metrics", "/openapi.json")
 
 

@@ -13,11 +13,12 @@ from agenttrace.serve.problems import ProblemError
 
 
 class NotAdminError(ProblemError):
-    """403 for a viewer who asks for a change."""
+    """403 for a viewer or member who asks for a change."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(403, f"Only an admin may do this, and {name} is a viewer.", reason="role")
-        self.name = name
+    def __init__(self, visitor: Visitor) -> None:
+        problem = f"Only an admin may do this, and {visitor.name} is a {visitor.role}."
+        super().__init__(403, problem, reason="role")
+        self.name = visitor.name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +29,8 @@ class Visitor:
     role: Role
     #: The address of the client, as far as trusted proxies tell it.
     address: str
+    #: The person whose sessions are the visitor's own, on a team's server.
+    person: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,8 +71,8 @@ def visitor(request: Request) -> Visitor:
 
 
 async def admin(request: Request) -> Visitor:
-    """A dependency of endpoints for admins: 403 for viewers."""
+    """A dependency of endpoints for admins: 403 for viewers and members."""
     found = visitor(request)
     if found.role != "admin":
-        raise NotAdminError(found.name)
+        raise NotAdminError(found)
     return found

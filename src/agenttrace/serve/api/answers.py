@@ -13,12 +13,15 @@ from fastapi import Depends, Request, Response
 
 from agenttrace.serve.access.visitor import admin
 from agenttrace.serve.problems import documented
+from agenttrace.store.sight import Sight, current_sight
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 
 #: A slow answer is cached for longer: building it takes at most one part in this many of the time.
 _SHARE = 10
+#: Members and viewers of a team for whom answers are cached.
+_MOST_SIGHTS = 100
 
 _encoder = msgspec.json.Encoder()
 _SHAPES: dict[str, type[msgspec.Struct]] = {}
@@ -88,12 +91,62 @@ def schemas() -> dict[str, Any]:
 # -- caching ------------------------------------------------------------------------------------------------------
 
 
-class Cached(Generic[T]):
-    """A value that is built again when it is asked for and older than so many seconds: once for all pages that ask."""
+class PerSight(Generic[T]):
+    """One value for each of the sights that were used last; one machine has one sight."""
 
-    def __init__(self, make: Callable[[], Awaitable[T]], seconds: float) -> None:
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._values: dict[Sight | None, T] = {}
+
+    def get(self) -> T:
+        """The value for the request that is being answered."""
+        sight = current_sight()
+        found = self._values.pop(sight, None) or self._make()
+        self._values[sight] = found
+        if len(self._values) > _MOST_SIGHTS:
+            del self._values[next(iter(self._values))]
+        return found
+
+    def all(self) -> list[T]:
+        """The values of all sights."""
+        return list(self._values.values())
+
+
+class Cached(Generic[T]):
+    """A value that is built again when it is asked for and older than so many seconds: once for all pages that ask.
+
+    With the version of what it is built from, an old value is also used as long as that is the same.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Awaitable[T]],
+        seconds: float,
+        *,
+        version: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
+        self._each = PerSight(lambda: _CachedOne(make, seconds, version))
+
+    async def get(self) -> T:
+        """The latest value; callers that come while it is built wait for it, and build no second one."""
+        return await self._each.get().get()
+
+    async def invalidate(self) -> None:
+        """Build it again for the next caller."""
+        for each in self._each.all():
+            await each.invalidate()
+
+
+class _CachedOne(Generic[T]):
+    """The same for one sight."""
+
+    def __init__(
+        self, make: Callable[[], Awaitable[T]], seconds: float, version: Callable[[], Awaitable[object]] | None
+    ) -> None:
         self._make = make
         self._seconds = seconds
+        self._version = version
+        self._made_from: object = None
         self._lock = asyncio.Lock()
         self._made: T | None = None
         self._expires = 0.0
@@ -103,12 +156,14 @@ class Cached(Generic[T]):
         async with self._lock:
             began = time.monotonic()
             if self._made is None or began >= self._expires:
-                self._made = await self._make()
-                ended = time.monotonic()
-                self._expires = ended + max(self._seconds, (ended - began) * _SHARE)
+                version = None if self._version is None else await self._version()
+                if self._made is None or version is None or version != self._made_from:
+                    self._made, self._made_from = await self._make(), version
+                    ended = time.monotonic()
+                    self._expires = ended + max(self._seconds, (ended - began) * _SHARE)
             return self._made
 
     async def invalidate(self) -> None:
         """Build it again for the next caller."""
         async with self._lock:
-            self._expires = 0.0
+            self._expires, self._made_from = 0.0, None

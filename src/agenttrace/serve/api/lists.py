@@ -26,6 +26,9 @@ NO_NUL = r"^[^\x00]*$"
 
 Name = Annotated[str | None, Query(max_length=100, pattern=NO_NUL)]
 Number = Annotated[int | None, Query(ge=0, le=BIGGEST)]
+#: Of a team's store.
+Machines = Annotated[list[str], Query(max_length=500, description="Only recorded on these machines; empty: on none.")]
+Persons = Annotated[list[str], Query(max_length=500, description="Only of these persons; empty: of none.")]
 Since = Annotated[
     str | None, Query(max_length=100, description="Then or later: `7d`, `24h`, `2026-11-01` or an ISO time.")
 ]

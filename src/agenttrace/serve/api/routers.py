@@ -10,6 +10,7 @@ from agenttrace.run.availability import is_installed
 from agenttrace.serve.api.insights.insights import insights_router
 from agenttrace.serve.api.live.hub import live_router
 from agenttrace.serve.api.live.overview import overview_router
+from agenttrace.serve.api.live.team import team_router
 from agenttrace.serve.api.rules.firings import firings_router
 from agenttrace.serve.api.rules.rules import rules_router
 from agenttrace.serve.api.runs.run_state import engine_of
@@ -38,6 +39,7 @@ Router = Callable[[ServerContext], APIRouter]
 #: In the order of the OpenAPI document; fixed paths come before those with a name in them.
 _RECORDED: tuple[Router, ...] = (
     overview_router,
+    team_router,
     sessions_router,
     session_router,
     annotations_router,

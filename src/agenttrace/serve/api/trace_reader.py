@@ -12,16 +12,17 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from agenttrace.config import Settings
 from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.serve.problems import ProblemError
-from agenttrace.store import open_store, store_path
-from agenttrace.store.current import CurrentStore
+from agenttrace.store.current import Current, StoreSource
 from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.store.session_state import LIMITS, StateLimits
+from agenttrace.store.sight import Sight, current_sight
 from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.store import Store
+from agenttrace.store.visible import HiddenError, VisibleStore
 
 T = TypeVar("T")
 
@@ -32,36 +33,53 @@ THREADS = 4
 _CLOSE_SECONDS = 2.0
 #: The cache of each thread: a session of 30,000 spans has twice as many rows to look up.
 _CACHE_KIB = 16_384
+_OF_ONE_MACHINE = "This is the server of a team. What concerns one machine is changed there."
 
 
 class TraceReader:
     """Answers questions to the store, a few at a time."""
 
-    def __init__(self, path: Path, *, limits: StateLimits = LIMITS) -> None:
-        self.path = path
+    def __init__(self, source: StoreSource | Path, *, limits: StateLimits = LIMITS) -> None:
+        #: Which store is read.
+        self.source = StoreSource(source, limits) if isinstance(source, Path) else source
         #: Texts of sessions, read lately.
         self.texts = SessionTexts()
-        self._limits = limits
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="store reader")
         self._local = threading.local()
-        self._stores: list[CurrentStore] = []
+        self._stores: list[Current] = []
 
-    async def query(self, question: Callable[[SqliteStore], T], *, empty: Callable[[], T]) -> T:
-        """The result of the question; ``empty()`` where there is no store yet."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, question, empty)
+    async def query(self, question: Callable[[Store], T], *, empty: Callable[[], T]) -> T:
+        """The result of the question for the current sight; ``empty()`` where there is no store yet."""
+        sight = current_sight()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, question, empty, sight)
 
-    def _answer(self, question: Callable[[SqliteStore], T], empty: Callable[[], T]) -> T:
+    async def query_machine(self, question: Callable[[SqliteStore], T], *, empty: Callable[[], T]) -> T:
+        """The same for a question about the bookkeeping of one machine, which a team's database has not."""
+
+        def ask(store: Store) -> T:
+            # What members and viewers see of a store has the parts of it that they see, and hides the others.
+            is_here = isinstance(store.over if isinstance(store, VisibleStore) else store, SqliteStore)
+            return question(cast("SqliteStore", store)) if is_here else empty()
+
+        return await self.query(ask, empty=empty)
+
+    def _answer(self, question: Callable[[Store], T], empty: Callable[[], T], sight: Sight | None) -> T:
         store = self._current().get()
         if store is None:
             return empty()
         with store.snapshot():
-            return question(store)
+            if sight is None:
+                return question(store)
+            try:
+                return question(VisibleStore(store, sight))
+            except HiddenError:
+                return empty()
 
-    def _current(self) -> CurrentStore:
+    def _current(self) -> Current:
         """The store of this thread."""
-        known: CurrentStore | None = getattr(self._local, "store", None)
+        known: Current | None = getattr(self._local, "store", None)
         if known is None:
-            known = self._local.store = CurrentStore(self.path, limits=self._limits, cache_kib=_CACHE_KIB)
+            known = self._local.store = self.source.current(cache_kib=_CACHE_KIB)
             self._stores.append(known)
         return known
 
@@ -75,15 +93,17 @@ class TraceReader:
 
 
 async def change_store(
-    settings: Settings, change: Callable[[SqliteStore], T], *, empty: Callable[[], T] | None = None
+    source: StoreSource, change: Callable[[SqliteStore], T], *, empty: Callable[[], T] | None = None
 ) -> T:
     """The result of a change; where there is no store yet ``empty()``, or one is made. 503: it cannot be written."""
 
     def run() -> T:
-        if empty is not None and not store_path(settings.home).exists():
+        if empty is not None and not source.exists():
             return empty()
         try:
-            with open_store(settings, read_only=False) as store:
+            with source.writable() as store:
+                if not isinstance(store, SqliteStore):
+                    raise ProblemError(409, _OF_ONE_MACHINE)
                 return change(store)
         except STORE_FAILURES as error:
             raise ProblemError(503, f"The store cannot be written at the moment: {error}.") from error

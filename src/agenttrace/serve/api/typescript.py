@@ -31,7 +31,7 @@ from agenttrace.serve.api.shapes import (
     usage,
 )
 from agenttrace.share import options as share
-from agenttrace.views import changes, comparison, findings, insights, outcomes, requests, usage_outcomes
+from agenttrace.views import changes, comparison, findings, insights, outcomes, requests, team, usage_outcomes
 from agenttrace.views import rules as rule_views
 
 _HEAD = "// Made by `make web-types` from src/agenttrace/serve/api/shapes/ and views/; not to be edited.\n"
@@ -57,6 +57,7 @@ _AREAS = (
     rules,
     exports,
     overview,
+    team,
     settings,
     live,
 )

@@ -34,7 +34,7 @@ from agenttrace.views.insights import (
 )
 
 _PERIOD = "`7d`, `24h`, `2026-11-01` or an ISO time; whole days count."
-#: Answers are cached for this long, or ten times as long as they took; so many questions.
+#: While agents work, answers are cached for this long, or ten times as long as they took; so many questions.
 _SECONDS, _MOST_ANSWERS = 5.0, 64
 _MOST = 1000
 
@@ -49,6 +49,8 @@ class InsightFilters(BaseModel):
     agent: list[str] = Field([], max_length=500, description="Only of these agents.")
     project: list[str] = Field([], max_length=500, description="Only in these directories; empty: in none.")
     model: list[str] = Field([], max_length=500, description="Only of these models, or tools that they called.")
+    machine: list[str] = Field([], max_length=500, description="Only recorded on these machines; empty: on none.")
+    person: list[str] = Field([], max_length=500, description="Only of these persons; empty: of none.")
 
     def period(self, timezone: str) -> InsightPeriod:
         """The days and filters; 400 for a time that is none."""
@@ -60,6 +62,8 @@ class InsightFilters(BaseModel):
                 agents=frozenset(self.agent),
                 projects=frozenset(self.project),
                 models=frozenset(self.model),
+                machines=frozenset(self.machine),
+                persons=frozenset(self.person),
             )
         except ValueError as error:
             raise ProblemError(400, str(error)) from None
@@ -98,16 +102,20 @@ class FindingFilters(InsightFilters):
 
 
 class RecentAnswers:
-    """Answers to the latest questions, so that a page that is opened again, or twice, costs nothing."""
+    """Answers to the latest questions, so that a page that is opened again, or twice, costs nothing.
 
-    def __init__(self) -> None:
+    They are valid until something is recorded.
+    """
+
+    def __init__(self, version: Callable[[], Awaitable[object]]) -> None:
+        self._version = version
         self._known: OrderedDict[object, Cached[Any]] = OrderedDict()
 
     async def get(self, question: object, make: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - any answer
         """The answer to a question; made where there is none, or an old one."""
         known = self._known.get(question)
         if known is None:
-            known = self._known[question] = Cached(make, _SECONDS)
+            known = self._known[question] = Cached(make, _SECONDS, version=self._version)
         self._known.move_to_end(question)
         while len(self._known) > _MOST_ANSWERS:
             self._known.popitem(last=False)
@@ -118,7 +126,7 @@ def insights_router(context: ServerContext) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api/v1/insights", tags=["insights"])
     reader, timezone = context.reader, context.settings.usage.timezone
-    recent = RecentAnswers()
+    recent = RecentAnswers(context.index.version)
 
     @router.get("/tools", **endpoint("Tools: calls, failures, durations", ToolInsights, 400, 401, 422))
     async def show_tools(request: Request, filters: Annotated[ToolFilters, Query()]) -> Response:

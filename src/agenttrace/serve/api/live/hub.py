@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextvars import Context
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,10 +35,11 @@ from agenttrace.serve.api.shapes.spans import Timeline
 from agenttrace.serve.api.trace_reader import TraceReader
 from agenttrace.serve.event_stream import MEDIA_TYPE, EventStream
 from agenttrace.serve.problems import ProblemError, documented
+from agenttrace.store.sight import Sight, current_sight, seeing, sight_renewal
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import ServerContext
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +89,8 @@ class Subscriber:
     def __init__(self, session: str | None, mark: LiveMark, sent: int, revision: int, notice: int = 0) -> None:
         #: The key of the session whose spans are wanted.
         self.session = session
+        #: What is shown to the subscriber.
+        self.sight, self._renewal = current_sight(), sight_renewal()
         #: The event and the revision of the index up to which the spans of that session were sent.
         self.sent, self.revision = sent, revision
         #: The last notice that was sent.
@@ -107,6 +111,11 @@ class Subscriber:
         self._size += len(text)
         self._ready.set()
         return True
+
+    def look_again(self) -> bool:
+        """Find out what is shown now; whether that is something else than before."""
+        before, self.sight = self.sight, self._renewal()
+        return self.sight != before
 
     def clear(self) -> None:
         """Drop pending messages."""
@@ -189,7 +198,8 @@ class Hub:
         self._subscribers.add(subscriber)
         if self._task is None or self._task.done():
             self._epoch, self._revision = self._index.epoch, self._index.revision
-            self._task = asyncio.create_task(self._follow(), name="live")
+            # Not in the context of this request, whose sight is that of one subscriber.
+            self._task = asyncio.create_task(self._follow(), name="live", context=Context())
 
     def leave(self, subscriber: Subscriber) -> None:
         """Unsubscribe."""
@@ -226,11 +236,23 @@ class Hub:
         index = self._index
         await index.refresh()
         subscribers, now = list(self._subscribers), LiveMark(index.cursor, index.epoch)
-        rows = index.revised_since(self._revision)
-        is_new, self._epoch, self._revision = self._epoch != index.epoch, index.epoch, index.revision
-        if is_new or len(rows) > MOST_ROWS:
+        before, is_new = self._revision, self._epoch != index.epoch
+        self._epoch, self._revision = index.epoch, index.revision
+        if is_new or len(index.revised_since(before)) > MOST_ROWS:
             self._reset(subscribers, now)
             return
+        alike: dict[Sight | None, list[Subscriber]] = {}
+        self._reset([subscriber for subscriber in subscribers if subscriber.look_again()], now)
+        for subscriber in subscribers:
+            alike.setdefault(subscriber.sight, []).append(subscriber)
+        for sight, group in alike.items():
+            with seeing(sight):
+                await self._send_news(group, before, now)
+
+    async def _send_news(self, subscribers: Sequence[Subscriber], before: int, now: LiveMark) -> None:
+        """Notify subscribers of one sight of what has changed since a revision of the index."""
+        index = self._index
+        rows = index.revised_since(before)
         news = message(LiveSessions(now.cursor, rows)) if rows else None
         watching: dict[str, list[Subscriber]] = {}
         for subscriber in subscribers:
@@ -248,7 +270,11 @@ class Hub:
             return
         found = await self._notices.since(min(subscriber.notice for subscriber in subscribers))
         for subscriber in subscribers:
-            news, subscriber.notice = found.after(subscriber.notice), found.number
+            shown = found
+            if found.items and subscriber.sight is not None:
+                with seeing(subscriber.sight):
+                    shown = await self._notices.since(subscriber.notice)
+            news, subscriber.notice = shown.after(subscriber.notice), found.number
             if news.items:
                 self._send(subscriber, message(news.message(self._index.cursor)))
 
@@ -282,7 +308,7 @@ class Hub:
         """The changes of a session after an event, as messages; None where they are too many."""
         number = int(session, 16)
 
-        def question(store: SqliteStore) -> list[bytes] | None:
+        def question(store: Store) -> list[bytes] | None:
             found = store.sessions_by_number([number])
             if not found:
                 return []
@@ -298,7 +324,7 @@ class Hub:
 
         return await self._reader.query(question, empty=list)
 
-    def _texts(self, store: SqliteStore, session: Session, timeline: Timeline) -> list[bytes]:
+    def _texts(self, store: Store, session: Session, timeline: Timeline) -> list[bytes]:
         """The texts of the spans of a timeline, where they are few: a page shows only some of many."""
         if len(timeline.span_id) > MOST_SPANS_WITH_TEXTS:
             return []

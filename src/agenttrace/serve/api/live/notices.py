@@ -62,7 +62,7 @@ class Notices:
                 last, [(each.attempt, _notice(each)) for each in store.rules.notices_since(number, _MOST)]
             )
 
-        return await self._reader.query(read, empty=lambda: FoundNotices(0, []))
+        return await self._reader.query_machine(read, empty=lambda: FoundNotices(0, []))
 
 
 def _notice(each: Answered) -> LiveNotice:

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response
 
 from agenttrace.calendar import day_finder
 from agenttrace.prices.costing import Cashier
-from agenttrace.serve.api.answers import Cached, answer, endpoint, tag_of
+from agenttrace.serve.api.answers import Cached, PerSight, answer, endpoint, tag_of
 from agenttrace.serve.api.runs.run_state import run_state
 from agenttrace.serve.api.sessions.lookup import bill_of
 from agenttrace.serve.api.sessions.session_index import SessionEntry
@@ -54,8 +54,8 @@ _model, _agent = attrgetter("model"), attrgetter("part")
 def overview_router(context: ServerContext) -> APIRouter:
     """The endpoint."""
     router = APIRouter(prefix="/api/v1", tags=["overview"])
-    sources = _Sources(context)
-    overview = Cached(lambda: _overview(context, sources), _SECONDS)
+    sources = PerSight(lambda: _Sources(context))
+    overview = Cached(lambda: _overview(context, sources.get()), _SECONDS)
 
     @router.get("/overview", **endpoint("The first page", Overview, 401))
     async def show_overview(request: Request) -> Response:
@@ -93,7 +93,7 @@ class _Sources:
     async def recording(self) -> RecorderState:
         """Whether agents are recorded."""
         settings = self._context.settings
-        return await self._context.reader.query(
+        return await self._context.reader.query_machine(
             lambda store: recorder_state(store, settings), empty=lambda: recorder_state(None, settings)
         )
 
@@ -123,7 +123,7 @@ class _Sources:
             limits = limits_fields(store, settings, prices)
             return [*of_rules(store.rules.states(), active_rules(store, settings)), *of_limits(limits)]
 
-        return await self._context.reader.query(read, empty=list)
+        return await self._context.reader.query_machine(read, empty=list)
 
     def _summed(self, days: list[str], usage: list[UsageRow]) -> dict[str, Any]:
         """Today, the last days and each of them by model and agent; the same usage is not added up again."""

@@ -52,7 +52,7 @@ def firings_router(context: ServerContext) -> APIRouter:
             page, following = page_of(found, limit, lambda each: each.number)
             return RuleFiringList(firings_of(store, page, Cashier.load(context.settings)), following)
 
-        return answer(request, await context.reader.query(read, empty=lambda: RuleFiringList([], None)))
+        return answer(request, await context.reader.query_machine(read, empty=lambda: RuleFiringList([], None)))
 
     @router.get(
         "/rules/firings/{number:int}",
@@ -62,7 +62,7 @@ def firings_router(context: ServerContext) -> APIRouter:
         def read(store: SqliteStore) -> RuleFiringDetail | None:
             return firing_detail(store, number, Cashier.load(context.settings))
 
-        found = await context.reader.query(read, empty=lambda: None)
+        found = await context.reader.query_machine(read, empty=lambda: None)
         if found is None:
             raise ProblemError(404, f"There is no firing {number}.")
         return answer(request, found)
@@ -86,6 +86,6 @@ def firings_router(context: ServerContext) -> APIRouter:
                     raise ProblemError(409, problem)
                 return RuleRetry(number, True)
 
-            return answer(request, await change_store(context.settings, change))
+            return answer(request, await change_store(context.reader.source, change))
 
     return router

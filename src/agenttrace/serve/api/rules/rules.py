@@ -105,7 +105,7 @@ def rules_router(context: ServerContext) -> APIRouter:
         def change(store: SqliteStore) -> None:
             switch(store, tables, rule, mode, home=context.settings.home, day_of=day_of)
 
-        await change_store(context.settings, change)
+        await change_store(context.reader.source, change)
 
     async def written(request: Request, kind: Written, name: str, table: dict[str, Any], wish: Wish) -> RuleTables:
         async with audited(request, f"{kind.removesuffix('s')}.{wish}", name):
@@ -223,7 +223,7 @@ async def _listed(context: ServerContext, day: str) -> RuleList:
     def read(store: SqliteStore) -> list[Rule]:
         return rules_of(store, tables, day=day, cashier=Cashier.load(context.settings))
 
-    items = await context.reader.query(read, empty=lambda: rules_of(None, tables, day=day))
+    items = await context.reader.query_machine(read, empty=lambda: rules_of(None, tables, day=day))
     pid = owner(home)
     apps, apps_problem = await asyncio.to_thread(_apps, context)
     return RuleList(
@@ -274,4 +274,4 @@ async def _tried(context: ServerContext, rule: RuleSettings, since: str) -> Rule
     def nothing() -> RuleTrial:
         raise ProblemError(422, "Nothing was recorded yet.")
 
-    return await context.reader.query(read, empty=nothing)
+    return await context.reader.query_machine(read, empty=nothing)

@@ -136,7 +136,7 @@ async def _change(context: ServerContext, name: str, write: Callable[[SqliteStor
         except AnnotationError as error:
             raise ProblemError(422, f"{_sentence(error)}.") from None
 
-    return await change_store(context.settings, change, empty=_no_session)
+    return await change_store(context.reader.source, change, empty=_no_session)
 
 
 def _writer(request: Request) -> tuple[AnnotationSource, str]:

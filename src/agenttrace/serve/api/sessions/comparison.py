@@ -14,7 +14,7 @@ from agenttrace.views.comparison import Comparison, read_side, side_by_side
 if TYPE_CHECKING:
     from agenttrace.model import Session
     from agenttrace.serve.context import ServerContext
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 Name = Annotated[str, Query(min_length=1, max_length=500, description="A session's key, id, or beginning of its id.")]
 
@@ -28,7 +28,7 @@ def comparison_router(context: ServerContext) -> APIRouter:
 
     @router.get("/compare", **endpoint("Two sessions side by side", Comparison, 404, 409, 422))
     async def compared(request: Request, a: Name, b: Name) -> Response:
-        def question(store: SqliteStore, one: Session) -> Response:
+        def question(store: Store, one: Session) -> Response:
             other = session_named(store, b)
             return answer(request, side_by_side(sides.get(store, one), sides.get(store, other)))
 

@@ -51,7 +51,7 @@ async def downloading(request: Request, settings: Settings, what: str, *, full: 
     async with audited(request, "download.full" if full else "download", mask.text(what)):
         who = visitor(request)
         if full and who.role != "admin":
-            raise NotAdminError(who.name)
+            raise NotAdminError(who)
         yield None if full else mask
 
 

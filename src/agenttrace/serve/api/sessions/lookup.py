@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar, cast
 
+import msgspec
 from fastapi import Path
 
 from agenttrace.ids import key_number, session_key
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from agenttrace.serve.api.trace_reader import TraceReader
     from agenttrace.store.annotations import Marks
     from agenttrace.store.questions import StoredOutcomes
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 T = TypeVar("T")
 
@@ -41,12 +42,12 @@ _SPAN = re.compile(r"[0-9a-fA-F]{16}")
 # -- by name ------------------------------------------------------------------------------------------------------
 
 
-async def query_session(reader: TraceReader, name: str, question: Callable[[SqliteStore, Session], T]) -> T:
+async def query_session(reader: TraceReader, name: str, question: Callable[[Store, Session], T]) -> T:
     """Ask the store about the session of this name; 404 where there is none, 409 where there are several."""
     return await reader.query(lambda store: question(store, session_named(store, name)), empty=_no_session)
 
 
-def session_named(store: SqliteStore, name: str) -> Session:
+def session_named(store: Store, name: str) -> Session:
     """The session of this name; 404 where there is none, 409 where there are several."""
     try:
         return store.session(name)
@@ -105,6 +106,8 @@ def row_of(session: Session, bill: costing.Bill, outcomes: StoredOutcomes | None
         errors=session.errors,
         events=session.events,
         branch=_shared(session.branch),
+        machine=_shared(session.machine),
+        person=_shared(session.person),
         model=_shared(session.model),
         models=[sys.intern(model) for model in models],
         version=_shared(session.version),
@@ -113,6 +116,20 @@ def row_of(session: Session, bill: costing.Bill, outcomes: StoredOutcomes | None
         bill=bill_of(bill),
         outcomes=None if outcomes is None else outcomes.figures,
         marks=_NO_MARKS if marks is None else _marks(marks),
+    )
+
+
+def masked_row(row: SessionRow, session: Session) -> SessionRow:
+    """The row of a session whose figures alone are shown."""
+    return msgspec.structs.replace(
+        row,
+        session_id=session.session_id,
+        title=None,
+        project=session.project,
+        branch=None,
+        parent=None,
+        demo=False,
+        marks=_NO_MARKS,
     )
 
 

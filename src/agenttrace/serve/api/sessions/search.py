@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.serve.api.answers import answer, endpoint
-from agenttrace.serve.api.lists import Cursor, Int64, Limit, from_cursor, to_cursor
+from agenttrace.serve.api.lists import Cursor, Int64, Limit, Machines, Persons, from_cursor, to_cursor
 from agenttrace.serve.api.sessions.lookup import number_of, ref_of
 from agenttrace.serve.api.shapes.search import Piece, SearchHit, SearchList
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import SearchQuery
 from agenttrace.store.search_terms import has_words
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.hits import AnnotationMatch, TextMatch, find, snippet, terms_of
 from agenttrace.views.times import MICROS, iso
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import ServerContext
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 LONGEST_QUERY = 1_000
 _NO_WORD = 'There is no word to search for. Give words, a "phrase" in quotes, or a beginning such as migrat*.'
@@ -40,6 +41,8 @@ def search_router(context: ServerContext) -> APIRouter:
         q: Annotated[str, Query(description='Words, all of which occur; a "phrase"; a beginning: `migrat*`.')] = "",
         agent: Annotated[list[str], Query(description="Only of these agents.")] = [],  # noqa: B006 - never changed
         project: Annotated[list[str], Query(description="Only in these directories; empty: in none.")] = [],  # noqa: B006
+        machine: Machines = [],  # noqa: B006
+        person: Persons = [],  # noqa: B006
         session: Annotated[str | None, Query(description="Only in the session with this key.")] = None,
         limit: Limit = 50,
         cursor: Cursor = None,
@@ -49,6 +52,8 @@ def search_router(context: ServerContext) -> APIRouter:
             text=_checked(q),
             agents=frozenset(agent),
             projects=frozenset(project),
+            machines=frozenset(machine),
+            persons=frozenset(person),
             session=None if session is None else number_of(session),
             before=None if place is None else place[0],
             limit=limit,
@@ -68,10 +73,15 @@ def _checked(text: str) -> str:
     return text
 
 
-def _found(store: SqliteStore, query: SearchQuery) -> SearchList:
+def _found(store: Store, query: SearchQuery) -> SearchList:
     page, terms = find(store, query), terms_of(query.text)
     following = None if page.next is None else to_cursor(page.next)
-    return SearchList([_shaped(hit, terms) for hit in page.matches], following, store.search_index.backlog)
+    return SearchList([_shaped(hit, terms) for hit in page.matches], following, _backlog(store))
+
+
+def _backlog(store: Store) -> int:
+    """Events that are not indexed yet; a team's database indexes what it stores."""
+    return store.search_index.backlog if isinstance(store, SqliteStore) else 0
 
 
 def _shaped(hit: TextMatch | AnnotationMatch, terms: re.Pattern[str]) -> SearchHit:

@@ -27,7 +27,7 @@ class SessionCache(Generic[T]):
     def get(self, store: Store, session: Session) -> T:
         """The value of a session as of now."""
         revisions = (store.spans_revision(session.id), store.figures_revision(session.id))
-        version = (session.events, session.state, *revisions, self._depend())
+        version = (session.events, session.state, store.shows(session.id), *revisions, self._depend())
         with self._lock:
             known = self._known.get(session.id)
         if known is not None and known[0] == version:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -26,12 +26,13 @@ from agenttrace.config import Settings
 from agenttrace.ids import session_key
 from agenttrace.model import Session
 from agenttrace.prices.costing import Cashier
-from agenttrace.serve.api.sessions.lookup import row_of
+from agenttrace.serve.api.sessions.lookup import masked_row, row_of
 from agenttrace.serve.api.shapes.sessions import SessionRow
 from agenttrace.serve.api.trace_reader import TraceReader, shut_down
 from agenttrace.store.annotations import NO_MARKS, Marks
-from agenttrace.store.current import NO_STORE, CurrentStore, StoreVersion
+from agenttrace.store.current import NO_STORE, StoreVersion
 from agenttrace.store.session_state import StateLimits, state_now
+from agenttrace.store.sight import Sight, current_sight
 from agenttrace.store.store import Store
 
 #: Between two comparisons of all sessions, and how much longer than such a comparison takes this must be.
@@ -61,6 +62,18 @@ class SessionEntry:
     #: The time of the last event, or when it was recorded.
     heard: float = 0.0
     marks: Marks = NO_MARKS
+    #: The same as it is shown to those who see its figures alone; made when it is first asked for.
+    masked: SessionEntry | None = None
+
+    def seen(self, sight: Sight | None) -> SessionEntry | None:
+        """What a sight shows of it."""
+        level = "full" if sight is None else sight.level(self.session)
+        if sight is None or level != "figures":
+            return self if level == "full" else None
+        if self.masked is None:
+            session = sight.masked(self.session)
+            self.masked = replace(self, session=session, row=masked_row(self.row, session), marks=NO_MARKS)
+        return self.masked
 
 
 class _Comparison(NamedTuple):
@@ -89,7 +102,7 @@ class SessionIndex:
     def __init__(self, reader: TraceReader, settings: Settings) -> None:
         self._settings = settings
         self._limits = StateLimits.of(settings.record)
-        self._current = CurrentStore(reader.path, limits=self._limits)
+        self._current = reader.source.current()
         # A separate thread: lists do not wait behind a long search.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="session index")
         self._lock = asyncio.Lock()
@@ -101,6 +114,8 @@ class SessionIndex:
         self._version: StoreVersion | None = None
         self._annotated = 0
         self._reload_due, self._reload_from = False, 0.0
+        #: Sessions that changed without an event, as those of machines that send figures only.
+        self._hinted: set[int] = set()
         #: For a cursor before this one it is unknown which sessions changed.
         self._floor = 0
         #: The number of the last event that the rows include.
@@ -115,36 +130,46 @@ class SessionIndex:
     async def refresh(self) -> None:
         """Bring everything up to date; cheap where nothing was committed."""
         async with self._lock:
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._read)
+            hinted, self._hinted = self._hinted, set()
+            try:
+                found = await asyncio.get_running_loop().run_in_executor(self._thread, self._read, hinted)
+            except BaseException:
+                self._hinted |= hinted
+                raise
             if found is not None:
                 self._take(found)
             self._age()
 
-    def _read(self) -> _Comparison | None:
-        """What is new in the store. Runs in the thread, and changes nothing of the index."""
+    async def version(self) -> StoreVersion:
+        """The version of the store now: between two equal ones nothing was committed."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._current.version)
+
+    def _read(self, hinted: Set[int] = frozenset()) -> _Comparison | None:
+        """What is new in the store, and of some sessions. Runs in the thread, and changes nothing of the index."""
         began = time.monotonic()
         version = self._current.version()
         whole = self._reload_due and began >= self._reload_from
-        if version == self._version and not whole:
+        if version == self._version and not whole and not hinted:
             return None
         store = self._current.opened
         if version == NO_STORE or store is None:
             return _Comparison(NO_STORE, 0, True, True, frozenset(), frozenset(), [], 0.0)
         with store.snapshot():
-            return self._compare(store, version, whole, began)
+            return self._compare(store, version, whole, began, hinted)
 
-    def _compare(self, store: Store, version: StoreVersion, whole: bool, began: float) -> _Comparison:
+    def _compare(self, store: Store, version: StoreVersion, whole: bool, began: float, hinted: Set[int]) -> _Comparison:
         cursor = store.last_event()
         afresh = self._version is None or version.file != self._version.file or cursor < self.cursor
         news = [] if afresh else store.sessions_changed_since(self.cursor)
         annotated = store.annotations_revision()
         # They change without an event.
         others = [] if afresh or annotated == self._annotated else store.sessions_annotated_since(self._annotated)
+        others += set(hinted).difference(others, news)
         whole = whole or afresh or len(news) + len(others) > _MOST_SINGLY
         prints = store.session_fingerprints(None if whole else [*news, *others])
         different = [number for number, found in prints.items() if found != self._known(number)]
         entries = self._made(store, different, prints)
-        keys = frozenset(map(session_key, news))
+        keys = frozenset(map(session_key, {*news, *hinted}))
         present = frozenset(map(session_key, prints))
         seconds = time.monotonic() - began
         return _Comparison(version, cursor, afresh, whole, keys, present, entries, seconds, annotated)
@@ -204,7 +229,7 @@ class SessionIndex:
         key = entry.row.key
         known = self._entries.get(key)
         if known is not None and known.row == entry.row:
-            known.session, known.fingerprint = entry.session, entry.fingerprint
+            known.session, known.fingerprint, known.masked = entry.session, entry.fingerprint, None
             return
         if known is not None:
             moved = silent and known.row.bill != entry.row.bill
@@ -222,6 +247,10 @@ class SessionIndex:
             self._reload_from = now + max(RELOAD_SECONDS, found.seconds * _RELOAD_SHARE)
         else:
             self._reload_from = max(self._reload_from, now + _SETTLING_SECONDS)
+
+    def look_at(self, numbers: Iterable[int]) -> None:
+        """Compare these sessions with the next refresh."""
+        self._hinted |= set(numbers)
 
     def compare_all(self) -> None:
         """Compare all sessions with the next refresh: some were removed."""
@@ -244,9 +273,9 @@ class SessionIndex:
     # -- asking -----------------------------------------------------------------------------------------------
 
     def entries(self) -> list[SessionEntry]:
-        """All sessions as of now, in no particular order."""
+        """All sessions as of now and as the current sight shows them, in no particular order."""
         self._age()
-        return list(self._entries.values())
+        return _seen(self._entries.values())
 
     def rows(self) -> list[SessionRow]:
         """The rows of all sessions as of now."""
@@ -271,11 +300,11 @@ class SessionIndex:
         """What changed after this event, oldest change first; None where that is unknown, and everything may have."""
         if not self._floor <= cursor <= self.cursor:
             return None
-        return [entry.row for entry in self._latest(lambda entry: entry.changed > cursor)]
+        return [entry.row for entry in _seen(self._latest(lambda entry: entry.changed > cursor))]
 
     def revised_since(self, revision: int) -> list[SessionRow]:
         """What changed after this revision of the index, oldest change first."""
-        return [entry.row for entry in self._latest(lambda entry: entry.revision > revision)]
+        return [entry.row for entry in _seen(self._latest(lambda entry: entry.revision > revision))]
 
     def _latest(self, is_new: Callable[[SessionEntry], bool]) -> list[SessionEntry]:
         return list(takewhile(is_new, reversed(self._entries.values())))[::-1]
@@ -284,3 +313,11 @@ class SessionIndex:
         """End the thread and close the store."""
         if shut_down(self._thread):
             self._current.close()
+
+
+def _seen(entries: Iterable[SessionEntry]) -> list[SessionEntry]:
+    """These sessions as the current sight shows them."""
+    sight = current_sight()
+    if sight is None:
+        return list(entries)
+    return [found for entry in entries if (found := entry.seen(sight)) is not None]

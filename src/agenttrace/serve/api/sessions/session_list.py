@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from fastapi import APIRouter, Query, Request, Response
 
 from agenttrace.serve.api.answers import answer, endpoint, tag_of, unchanged
-from agenttrace.serve.api.lists import Cursor, Limit, from_cursor, micros_of, to_cursor
+from agenttrace.serve.api.lists import Cursor, Limit, Machines, Persons, from_cursor, micros_of, to_cursor
 from agenttrace.serve.api.sessions.session_index import SessionEntry, SessionIndex
 from agenttrace.serve.api.shapes.sessions import Facet, SessionFacets, SessionList, SessionRow, State
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import OutcomeFigures, OutcomeKind, SessionFilter
+from agenttrace.store.sight import current_sight
 from agenttrace.views.annotations import NotAScoreTestError, score_tests
 from agenttrace.views.times import MICROS, iso
 
@@ -74,6 +75,8 @@ def sessions_router(context: ServerContext) -> APIRouter:
         score: Annotated[
             list[str], Query(description="Only where the latest score passes: `quality<3`, `quality>=0.8`.")
         ] = [],  # noqa: B006
+        machine: Machines = [],  # noqa: B006
+        person: Persons = [],  # noqa: B006
         sort: Annotated[Sort, Query(description="Sessions without a value come last.")] = "last",
         order: Annotated[Order, Query()] = "desc",
         limit: Limit = 100,
@@ -95,6 +98,8 @@ def sessions_router(context: ServerContext) -> APIRouter:
             starred=starred,
             noted=noted,
             scores=_score_tests(score),
+            machines=frozenset(machine),
+            persons=frozenset(person),
         )
         await index.refresh()
         tag = _tag(index, request.url.query, wanted)
@@ -128,8 +133,8 @@ def _score_tests(texts: list[str]) -> tuple[ScoreTest, ...]:
 def _tag(index: SessionIndex, query: str, wanted: SessionFilter | None = None) -> str:
     """Names the state of the index and the question; ``7d`` is another question every minute."""
     minutes = [] if wanted is None else [(at or 0) // (60 * MICROS) for at in (wanted.since, wanted.until)]
-    asked = f"{index.epoch} {index.revision} {index.cursor} {minutes} {query}"
-    return tag_of(asked.encode())
+    asked = (index.epoch, index.revision, index.cursor, minutes, query, hash(current_sight()))
+    return tag_of(repr(asked).encode("utf-8", "replace"))
 
 
 # -- order and pages ----------------------------------------------------------------------------------------------
@@ -233,6 +238,8 @@ def facets(rows: list[SessionRow]) -> SessionFacets:
         states=_counted(row.state for row in rows),
         labels=_counted(label for row in rows for label in row.marks.labels),
         scores=_counted(name for row in rows for name in row.marks.scores),
+        machines=_counted(row.machine for row in rows if row.machine),
+        persons=_counted(row.person for row in rows if row.person),
     )
 
 

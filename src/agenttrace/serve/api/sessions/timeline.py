@@ -22,10 +22,11 @@ from agenttrace.serve.api.lists import BIGGEST, Cursor, Natural, from_cursor, to
 from agenttrace.serve.api.sessions.lookup import SessionName, query_session
 from agenttrace.serve.api.shapes.spans import Timeline
 from agenttrace.store.questions import MAIN_STREAM, SpanRow
+from agenttrace.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import ServerContext
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 #: Spans in one answer.
 PAGE = 50_000
@@ -53,7 +54,7 @@ def timeline_router(context: ServerContext) -> APIRouter:
     async def timeline(request: Request, session: SessionName, after: After = None, cursor: Cursor = None) -> Response:
         place = from_cursor(cursor, tuple[Natural, Natural])
 
-        def question(store: SqliteStore, found: Session) -> Response:
+        def question(store: Store, found: Session) -> Response:
             tag = _version_of(store, found)
             known = unchanged(request, tag)
             if known is not None:
@@ -68,7 +69,7 @@ def timeline_router(context: ServerContext) -> APIRouter:
 
 
 def _asked(
-    store: SqliteStore, session: Session, prices: Cashier, after: int | None, place: tuple[int, int] | None
+    store: Store, session: Session, prices: Cashier, after: int | None, place: tuple[int, int] | None
 ) -> Timeline:
     if after is not None:
         return changed_timeline(store, session, after, prices)
@@ -80,20 +81,19 @@ def _asked(
     return found
 
 
-def _version_of(store: SqliteStore, session: Session) -> str:
+def _version_of(store: Store, session: Session) -> str:
     """The entity tag: another one where anything of the timeline differs."""
     sums = store.figures_revision(session.id)
     counts: tuple[int, ...] = (session.events, session.turns, session.steps, session.tools, session.errors)
     # A rebuilt store numbers events again, and is another file.
-    with suppress(FileNotFoundError):
-        counts = (os.stat(store.path).st_ino, *counts)
-    parts = (session.id, session.state, *counts, *sums)
+    if isinstance(store, SqliteStore):
+        with suppress(FileNotFoundError):
+            counts = (os.stat(store.path).st_ino, *counts)
+    parts = (session.id, session.state, store.shows(session.id), *counts, *sums)
     return tag_of(repr(parts).encode())
 
 
-def whole_timeline(
-    store: SqliteStore, session: Session, cashier: Cashier, *, start: int = 0, limit: int = PAGE
-) -> Timeline:
+def whole_timeline(store: Store, session: Session, cashier: Cashier, *, start: int = 0, limit: int = PAGE) -> Timeline:
     """All spans in order of start, from the ``start``-th on."""
     cursor = store.last_event()
     rows = islice(store.span_rows(session), start, None)
@@ -103,7 +103,7 @@ def whole_timeline(
     return found
 
 
-def changed_timeline(store: SqliteStore, session: Session, after: int, cashier: Cashier) -> Timeline:
+def changed_timeline(store: Store, session: Session, after: int, cashier: Cashier) -> Timeline:
     """The spans that changed since a cursor, to be merged by id; all of them where that is not known, or longer."""
     cursor = store.last_event()
     if after > cursor or cursor - after > _MOST_BEHIND:

@@ -1,4 +1,4 @@
-"""``/api/v1/usage``: tokens and cost by day, month, model, agent, project or session, as JSON and as a table.
+"""``/api/v1/usage``: tokens and cost by day, model, project, person and more, as JSON and as a table.
 
 The table is CSV (RFC 4180) for spreadsheets, in which no text can become a formula.
 """
@@ -40,13 +40,19 @@ _NUMBERS = tuple(field.name for field in msgspec.structs.fields(Bill) if field.t
 class UsageFilters(BaseModel):
     """What is asked for."""
 
-    by: Literal["day", "month", "model", "agent", "project", "session"] = Field("day", description="How to group.")
-    split: Literal["model", "agent", "project"] | None = Field(None, description="What the groups are divided by.")
+    by: Literal["day", "month", "model", "agent", "project", "session", "machine", "person"] = Field(
+        "day", description="How to group."
+    )
+    split: Literal["model", "agent", "project", "machine", "person"] | None = Field(
+        None, description="What the groups are divided by."
+    )
     since: str | None = Field(None, max_length=100, description=f"From that day on: {_PERIOD}")
     until: str | None = Field(None, max_length=100, description=f"Before that: {_PERIOD}")
     agent: list[str] = Field([], max_length=500, description="Only of these agents.")
     project: list[str] = Field([], max_length=500, description="Only in these directories; empty: in none.")
     model: list[str] = Field([], max_length=500, description="Only of these models.")
+    machine: list[str] = Field([], max_length=500, description="Only recorded on these machines; empty: on none.")
+    person: list[str] = Field([], max_length=500, description="Only of these persons; empty: of none.")
 
     def query(self, timezone: str) -> UsageQuery:
         """The question for the store; 400 for a time that is none."""
@@ -59,6 +65,8 @@ class UsageFilters(BaseModel):
                 agents=frozenset(self.agent),
                 projects=frozenset(self.project),
                 models=frozenset(self.model),
+                machines=frozenset(self.machine),
+                persons=frozenset(self.person),
             )
         except ValueError as error:
             raise ProblemError(400, str(error)) from None

@@ -51,7 +51,7 @@ def cached_exports(context: ServerContext) -> Cached[Exports]:
     reader = LedgerReader()
 
     async def make() -> Exports:
-        known = await context.reader.query(reader.read, empty=lambda: NOTHING)
+        known = await context.reader.query_machine(reader.read, empty=lambda: NOTHING)
         return msgspec.convert(exports_fields(known, context.settings), Exports)
 
     return Cached(make, _SECONDS)
@@ -86,7 +86,7 @@ def exports_router(context: ServerContext) -> APIRouter:
             page, following = page_of(found, limit, lambda span: span.number)
             return ExportSpanList([msgspec.convert(span_fields(span, hide), ExportSpan) for span in page], following)
 
-        return answer(request, await context.reader.query(read, empty=lambda: _missing(name)))
+        return answer(request, await context.reader.query_machine(read, empty=lambda: _missing(name)))
 
     async def changed(request: Request, shape: Shape) -> Response:
         await exports.invalidate()
@@ -153,7 +153,7 @@ async def _change(context: ServerContext, name: str, work: Callable[[StoredExpor
     def change(store: SqliteStore) -> T:
         return work(store.exports, _named(store.exports, name))
 
-    return await change_store(context.settings, change, empty=lambda: _missing(name))
+    return await change_store(context.reader.source, change, empty=lambda: _missing(name))
 
 
 def _named(exports: StoredExports, name: str) -> DestinationRow:

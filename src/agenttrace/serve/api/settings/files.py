@@ -90,14 +90,14 @@ def files_router(context: ServerContext) -> APIRouter:
             found = store.quarantine.entries(resolved=resolved, before=before, lines=False, limit=limit + 1)
             return found, store.quarantine.waiting(), store.status.counted_only()
 
-        found, waiting, counted = await context.reader.query(read, empty=lambda: ([], 0, 0))
+        found, waiting, counted = await context.reader.query_machine(read, empty=lambda: ([], 0, 0))
         page, following = page_of(found, limit, lambda entry: entry.quarantine_id)
         items = [QuarantineRow(**_fields(entry)) for entry in page]
         return answer(request, QuarantineList(items=items, next=following, open=waiting, counted_only=counted))
 
     @router.get("/quarantine/{entry_id}", **endpoint("One of them with its line", QuarantineDetail, 401, 404, 422))
     async def show_quarantined(request: Request, entry_id: Id) -> Response:
-        found: list[QuarantineEntry] = await context.reader.query(
+        found: list[QuarantineEntry] = await context.reader.query_machine(
             lambda store: store.quarantine.entries(only=entry_id), empty=list
         )
         if not found:
@@ -113,7 +113,7 @@ def files_router(context: ServerContext) -> APIRouter:
     async def retry(request: Request) -> Response:
         wanted, settings = (await read_body(request, QuarantineRetry)).ids, context.settings
         async with audited(request, "quarantine.retry", _target(wanted)):
-            asked = await change_store(settings, lambda store: _retry(store, settings, wanted), empty=int)
+            asked = await change_store(context.reader.source, lambda store: _retry(store, settings, wanted), empty=int)
             return answer(request, RetryAnswer(asked=asked))
 
     return router
@@ -168,7 +168,7 @@ class Recording(NamedTuple):
 
 def cached_recording(context: ServerContext) -> Cached[Recording]:
     """The state of recording, at most two seconds old."""
-    query = context.reader.query
+    query = context.reader.query_machine
     return Cached(lambda: query(lambda store: _read(store, context), empty=lambda: _nothing(context)), _SECONDS)
 
 

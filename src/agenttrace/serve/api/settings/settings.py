@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 
 from agenttrace.config import SETTINGS, Settings
 from agenttrace.serve.api.answers import Cached, answer, endpoint
-from agenttrace.serve.api.shapes.settings import Check, Doctor, SettingList, SettingRow
+from agenttrace.serve.api.shapes.settings import Check, Doctor, SettingList, SettingRow, TeamServer
 from agenttrace.serve.context import ServerContext
 from agenttrace.views.doctor import all_checks
 
@@ -27,7 +27,7 @@ def settings_router(context: ServerContext) -> APIRouter:
 
     @router.get("/settings", **endpoint("All settings", SettingList, 401))
     async def show_settings(request: Request) -> Response:
-        return answer(request, _settings(context.settings))
+        return answer(request, _settings(context.settings, context.team))
 
     @router.get("/doctor", **endpoint("Findings, each with what to do about it", Doctor, 401))
     async def show_doctor(request: Request) -> Response:
@@ -36,10 +36,11 @@ def settings_router(context: ServerContext) -> APIRouter:
     return router
 
 
-def _settings(settings: Settings) -> SettingList:
+def _settings(settings: Settings, team: str | None) -> SettingList:
     return SettingList(
         home=_whole(str(settings.home)),
         file=_whole(str(settings.file or settings.home / "agenttrace.toml")),
+        team=None if team is None else TeamServer(team),
         items=[_row(settings, name) for name in SETTINGS],
     )
 
@@ -57,6 +58,8 @@ def _row(settings: Settings, name: str) -> SettingRow:
 def _plain(value: object) -> Any:  # noqa: ANN401 - whatever a setting can be
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {_whole(str(key)): _plain(each) for key, each in value.items()}
     if isinstance(value, Decimal):
         return float(value)
     return _whole(str(value)) if isinstance(value, str | Path) else value

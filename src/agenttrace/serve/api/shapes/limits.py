@@ -16,6 +16,8 @@ class AgentBudget(Shape):
     agents: list[str]
     projects: list[str]
     models: list[str]
+    machines: list[str]
+    persons: list[str]
     start: str | None
     end: str | None
     #: The id, the key and the title of the session, of a budget for sessions.

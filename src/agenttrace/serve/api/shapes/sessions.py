@@ -46,6 +46,9 @@ class SessionRow(SessionRef):
     errors: int
     events: int
     branch: str | None
+    #: Of a team's store: where it was recorded, and whose it is.
+    machine: str | None
+    person: str | None
     model: str | None
     #: All models it used.
     models: list[str]
@@ -91,6 +94,9 @@ class SessionFacets(Shape):
     labels: list[Facet]
     #: Names of scores.
     scores: list[Facet]
+    #: Of a team's store; empty elsewhere.
+    machines: list[Facet]
+    persons: list[Facet]
 
 
 class SourceFile(Shape):

@@ -18,11 +18,20 @@ class SettingRow(Shape):
     description: str
 
 
+class TeamServer(Shape):
+    """The team whose sessions this server has."""
+
+    #: Empty: it has no name.
+    name: str
+
+
 class SettingList(Shape):
     """All settings."""
 
     home: str
     file: str
+    #: Null where this is no team server.
+    team: TeamServer | None
     items: list[SettingRow]
 
 
@@ -42,7 +51,7 @@ class Doctor(Shape):
     checks: list[Check]
 
 
-Role = Literal["viewer", "admin"]
+Role = Literal["viewer", "member", "admin"]
 
 
 class Me(Shape):
@@ -56,9 +65,22 @@ class Me(Shape):
     by_link: bool
     #: False where a login is not possible, because there is no user yet.
     users_exist: bool
+    #: The name of the provider where users can log in by OpenID Connect: at ``/login/oidc?next=…``.
+    sso: str | None
     #: The header ``X-CSRF-Token`` of every change.
     csrf: str | None
     version: str
+
+
+class RemovedPerson(Shape):
+    """What ended when a person was removed."""
+
+    person: str
+    #: Sessions whose texts were removed.
+    sessions: int
+    machines: int
+    logins: int
+    tokens: int
 
 
 class AuditRow(Shape):

@@ -8,7 +8,7 @@ from agenttrace.views.usage_outcomes import UsageOutcomes
 
 
 class UsageGroup(Shape):
-    """One row: a day, a month, a model, an agent, a project or a session."""
+    """One row: a day, a month, a model, an agent, a project, a session, a machine or a person."""
 
     #: Null where the sessions of the group have none (no project).
     group: str | None
@@ -16,7 +16,7 @@ class UsageGroup(Shape):
     title: str | None
     key: str | None
     bill: Bill
-    #: By model, agent or project, where ``split`` asked for it.
+    #: By model, agent, project, machine or person, where ``split`` asked for it.
     parts: list[NamedBill]
     outcomes: UsageOutcomes
 
