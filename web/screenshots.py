@@ -70,7 +70,7 @@ def main() -> None:
         failed = spans["span_id"][spans["status"].index("error")]
         for page, name, path in (
             (dark, "overview", "/"),
-            (light, "sessions", "/sessions"),
+            (light, "sessions", "/sessions?sort=tokens"),
             (light, "session", f"/sessions/{session}"),
             (dark, "waterfall", f"/sessions/{session}?tab=waterfall&span={failed}"),
             (light, "usage", "/usage"),

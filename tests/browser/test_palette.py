@@ -77,7 +77,8 @@ def test_the_keyboard_reaches_everything(page: Page) -> None:
 
     for typed, address in (
         ("shopfr", r"/sessions\?project=%2Fagenttrace-demo%2Fshopfront$"),
-        ("sonnet 4", r"/sessions\?model=claude-sonnet-4-5$"),
+        ("sonnet 4.5", r"/sessions\?model=claude-sonnet-4-5$"),
+        ("sonnet-4-5", r"/sessions\?model=claude-sonnet-4-5$"),
         ("usag", "/usage$"),
         ("new rule", r"/rules\?new=true$"),
     ):

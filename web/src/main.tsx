@@ -2,6 +2,7 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 
+import "./early";
 import "./style/fonts.css";
 import "./style/tokens.css";
 import "./style/base.css";

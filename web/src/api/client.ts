@@ -1,10 +1,11 @@
 /** Asking the server: JSON in and out, problems as errors, and no answer transferred or parsed twice. */
 import type { Params } from "../url";
 import { address } from "../url";
+import { API, REQUEST, takeEarly } from "./early";
 import { reached, unreached } from "./reach";
 import type { Me } from "./shapes";
 
-export const API = "/api/v1";
+export { API } from "./early";
 
 /** An error that the server returned, with a sentence for the user. */
 export class ProblemError extends Error {
@@ -65,9 +66,8 @@ function keep(url: string, tag: string | null, answer: unknown): void {
 export async function get<T>(path: string, params: Params = {}, signal?: AbortSignal): Promise<T> {
   const url = address(API + path, params);
   const before = remembered(url);
-  const headers: Record<string, string> = { Accept: "application/json" };
-  if (before) headers["If-None-Match"] = before.tag;
-  const response = await ask(url, { headers, cache: "no-store", signal });
+  const headers = before ? { ...REQUEST.headers, "If-None-Match": before.tag } : REQUEST.headers;
+  const response = (await takeEarly(url)) ?? (await ask(url, { ...REQUEST, headers, signal }));
   if (response.status === 304 && before) return before.answer as T;
   if (!response.ok) throw await problem(response);
   const answer = (await body(response)) as T;

@@ -5,7 +5,7 @@ import { useMemo } from "react";
 
 import type { Params } from "../url";
 import { ProblemError, get } from "./client";
-import type { Me } from "./shapes";
+import type { Me, SettingList, TeamServer } from "./shapes";
 
 /** A paged list. */
 export interface Page<T> {
@@ -96,4 +96,11 @@ export function useMe(): UseQueryResult<Me> {
 /** Whether the visitor may change things. */
 export function useIsAdmin(): boolean {
   return useMe().data?.role === "admin";
+}
+
+/** The team whose sessions this server has; undefined on a machine's own server. */
+export function useTeam(): TeamServer | undefined {
+  const role = useMe().data?.role;
+  const settings = useGet<SettingList>("/settings", {}, { when: role !== null && role !== undefined, fresh: 600_000 }).data;
+  return settings?.team ?? undefined;
 }

@@ -79,6 +79,8 @@ export interface SessionRow extends SessionRef {
   errors: number;
   events: number;
   branch: string | null;
+  machine: string | null;
+  person: string | null;
   model: string | null;
   models: string[];
   version: string | null;
@@ -113,6 +115,8 @@ export interface SessionFacets {
   states: Facet[];
   labels: Facet[];
   scores: Facet[];
+  machines: Facet[];
+  persons: Facet[];
 }
 
 /** A log file that a session was read from. */
@@ -654,7 +658,7 @@ export interface UsageOutcomes {
   known_from: ("tool call" | "command output" | "log")[];
 }
 
-/** One row: a day, a month, a model, an agent, a project or a session. */
+/** One row: a day, a month, a model, an agent, a project, a session, a machine or a person. */
 export interface UsageGroup {
   group: string | null;
   title: string | null;
@@ -682,6 +686,8 @@ export interface AgentBudget {
   agents: string[];
   projects: string[];
   models: string[];
+  machines: string[];
+  persons: string[];
   start: string | null;
   end: string | null;
   session: string | null;
@@ -752,7 +758,7 @@ export interface ToolInsight {
 
 /** The tools that were called. */
 export interface ToolInsights {
-  by: "agent" | "project" | "model" | null;
+  by: "agent" | "project" | "model" | "machine" | "person" | null;
   calls: number;
   failures: number;
   items: ToolInsight[];
@@ -789,7 +795,7 @@ export interface ModelInsight {
 
 /** The models that were called. */
 export interface ModelInsights {
-  by: "agent" | "project" | null;
+  by: "agent" | "project" | "machine" | "person" | null;
   calls: number;
   errors: number;
   items: ModelInsight[];
@@ -1552,6 +1558,54 @@ export interface Overview {
   exports: Exports;
 }
 
+/** A session that works, or waits for its user. */
+export interface CurrentSession {
+  session: string;
+  session_id: string;
+  agent: string;
+  title: string | null;
+  project: string | null;
+  state: "working" | "waiting";
+  person: string | null;
+  machine: string | null;
+  since: string | null;
+}
+
+/** What a person works on: sessions that work, and after them those that wait, the latest first. */
+export interface PersonNow {
+  person: string | null;
+  sessions: CurrentSession[];
+}
+
+/** What was used, and what it cost by currency. */
+export interface TeamUsage {
+  tokens: number;
+  costs: Record<string, number>;
+  unpriced_tokens: number;
+}
+
+/** A person with the machines of their sessions, or a machine with the persons. */
+export interface TeamRow {
+  name: string | null;
+  others: string[];
+  working: number;
+  waiting: number;
+  sessions_today: number;
+  today: TeamUsage;
+  week: TeamUsage;
+  heard_at: string | null;
+  version: string | null;
+}
+
+/** The persons and machines of a team, by name. */
+export interface Team {
+  name: string | null;
+  timezone: string;
+  persons: TeamRow[];
+  machines: TeamRow[];
+  now: PersonNow[];
+}
+
 /** A setting: its value, and where it comes from. */
 export interface SettingRow {
   name: string;
@@ -1561,10 +1615,16 @@ export interface SettingRow {
   description: string;
 }
 
+/** The team whose sessions this server has. */
+export interface TeamServer {
+  name: string;
+}
+
 /** All settings. */
 export interface SettingList {
   home: string;
   file: string;
+  team: TeamServer | null;
   items: SettingRow[];
 }
 
@@ -1585,12 +1645,22 @@ export interface Doctor {
 /** The current user and role. */
 export interface Me {
   name: string | null;
-  role: "viewer" | "admin" | null;
+  role: "viewer" | "member" | "admin" | null;
   login_required: boolean;
   by_link: boolean;
   users_exist: boolean;
+  sso: string | null;
   csrf: string | null;
   version: string;
+}
+
+/** What ended when a person was removed. */
+export interface RemovedPerson {
+  person: string;
+  sessions: number;
+  machines: number;
+  logins: number;
+  tokens: number;
 }
 
 /** A change, and who made it. */

@@ -60,10 +60,12 @@ interface LinkButtonProps {
   small?: boolean;
   /** A file to save instead of a page to go to. */
   download?: boolean;
+  /** Whether the address is no page of the console: the browser loads it. */
+  leaves?: boolean;
   children: ReactNode;
 }
 
-export function LinkButton({ href, tone = "plain", icon, small, download, children }: LinkButtonProps) {
+export function LinkButton({ href, tone = "plain", icon, small, download, leaves, children }: LinkButtonProps) {
   const className = `${styles.button} ${styles[tone]} ${small ? styles.small : ""}`;
   const inside = (
     <>
@@ -71,9 +73,9 @@ export function LinkButton({ href, tone = "plain", icon, small, download, childr
       {children}
     </>
   );
-  if (download) {
+  if (download || leaves) {
     return (
-      <a href={href} download className={className}>
+      <a href={href} download={download} className={className}>
         {inside}
       </a>
     );

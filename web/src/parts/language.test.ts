@@ -25,6 +25,7 @@ describe("languages", () => {
   test("Tracebacks need their columns.", () => {
     expect(isTraceback('Traceback (most recent call last):\n  File "a.py", line 1')).toBe(true);
     expect(isTraceback("Error: x\n    at f (/a.js:1:2)")).toBe(true);
+    expect(isTraceback("Exit code 1\n...F..\nE   TimeoutError: too slow\n1 failed")).toBe(true);
     expect(isTraceback("File does not exist.")).toBe(false);
   });
 });

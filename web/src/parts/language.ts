@@ -41,5 +41,5 @@ export function guessed(text: string): string | null {
 
 /** Whether a text is read line by line, so that its columns matter: a traceback, an output. */
 export function isTraceback(text: string): boolean {
-  return /Traceback \(most recent call last\)|^\s+at \S.*[(:]|^\s+File "|panicked at|^goroutine \d+|^\s*\^+\s*$|\n {2,}\S/m.test(text);
+  return /Traceback \(most recent call last\)|^\s+at \S.*[(:]|^\s+File "|panicked at|^goroutine \d+|^\s*\^+\s*$|^E {2,}\S|^exit code:? \d+$|\n {2,}\S/im.test(text);
 }

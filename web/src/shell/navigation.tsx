@@ -2,10 +2,11 @@
 import { useState } from "react";
 import { Link } from "wouter";
 
+import { useTeam } from "../api/queries";
 import { Drawer } from "../parts/dialog";
 import { Icon } from "../parts/icon";
 import type { PageName } from "../routes";
-import { NAVIGATION, pathOf } from "../routes";
+import { navigation, pathOf } from "../routes";
 import { useText } from "../text";
 import { Preferences } from "./preferences";
 import styles from "./navigation.module.css";
@@ -50,7 +51,8 @@ export function SideNavigation({ page }: NavigationProps) {
 
 function Groups({ page }: NavigationProps) {
   const t = useText(text);
-  return NAVIGATION.map((names, index) => {
+  const team = useTeam() !== undefined;
+  return navigation(team).map((names, index) => {
     const group = GROUPS[index] ?? "machine";
     return (
       <div key={group} className={styles.group}>

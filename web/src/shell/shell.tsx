@@ -5,12 +5,12 @@ import { Suspense, lazy, useEffect, useRef, useState } from "react";
 import { useLocation } from "wouter";
 
 import { keepToken } from "../api/client";
-import { keyOf, useMe } from "../api/queries";
+import { keyOf, useMe, useTeam } from "../api/queries";
 import { reached } from "../api/reach";
 import { useLive, useLiveConnection, useLiveState } from "../api/use-live";
 import { Toasts } from "../parts/toast";
 import type { PageName } from "../routes";
-import { ROUTES } from "../routes";
+import { ROUTES, isOffered } from "../routes";
 import { useText } from "../text";
 import { Header, PALETTE_KEY, SEARCH } from "./header";
 import { Help } from "./help";
@@ -94,6 +94,7 @@ function usePaletteKey() {
 
 function useShellShortcuts(onHelp: () => void): void {
   const t = useText(text);
+  const team = useTeam() !== undefined;
   const [, navigate] = useLocation();
   const search = () => {
     const input = document.getElementById(SEARCH);
@@ -106,7 +107,7 @@ function useShellShortcuts(onHelp: () => void): void {
       { keys: PALETTE_KEY, does: t.palette, run: () => {} },
       { keys: "?", does: t.help, run: onHelp },
       ...ROUTES.flatMap(({ key, name, path }) =>
-        key ? [{ keys: `g ${key}`, does: t.goTo(t.pages[name]), run: () => navigate(path) }] : [],
+        key && isOffered(name, team) ? [{ keys: `g ${key}`, does: t.goTo(t.pages[name]), run: () => navigate(path) }] : [],
       ),
     ],
     "shell",

@@ -13,7 +13,11 @@ import type { Listed } from "./states";
 import { LISTED } from "./states";
 import { text } from "./text";
 
+/** The type of a destination that is the server of a team. */
+const TEAM = "team";
+
 export function DestinationCard({ row }: { row: Destination }) {
+  const t = useText(text);
   const admin = useIsAdmin();
   const params = useParams();
   const listed = params.text("of") === row.name ? LISTED.find((state) => state === params.text("state")) : undefined;
@@ -28,7 +32,8 @@ export function DestinationCard({ row }: { row: Destination }) {
       <div className={styles.card}>
         <How row={row} />
         <LedgerBar row={row} listed={listed} onList={toggle} />
-        {row.refused > 0 && <Refused row={row} open={listed === "refused"} onShow={() => toggle("refused")} />}
+        {row.kind === TEAM && <p className="soft">{t.team}</p>}
+        {row.refused > 0 && row.kind !== TEAM && <Refused row={row} open={listed === "refused"} onShow={() => toggle("refused")} />}
         {row.unknown > 0 && <Unknown row={row} open={listed === "unknown"} onShow={() => toggle("unknown")} />}
         <Figures row={row} />
         {listed && <Spans row={row} state={listed} onClose={() => list(null)} />}

@@ -9,6 +9,7 @@ import { SavedViews } from "../../saved-views/saved-views";
 import { useText } from "../../text";
 import { useChoice, useParams } from "../../url";
 import { PeriodFilter } from "../sessions/period-filter";
+import { TeamFilters, hasTeam } from "../sessions/team-filters";
 import { FindingList } from "./findings";
 import { ModelTable } from "./models";
 import type { Question, Split } from "./question";
@@ -26,7 +27,7 @@ export default function Insights() {
   const splits: readonly Split[] = tab === "tools" ? TOOL_SPLITS : tab === "models" ? MODEL_SPLITS : [];
   const by = splits.find((split) => split === params.text("by")) ?? null;
   const ask = (next: Question) => params.change({ ...questionParams(next), tool: null, part: null });
-  const clear = () => ask({ since: ALWAYS, until: "", agents: [], projects: [], models: [] });
+  const clear = () => ask({ since: ALWAYS, until: "", agents: [], projects: [], models: [], machines: [], persons: [] });
   const open = (value: (typeof TABS)[number]) => {
     params.change({ by: null, sort: null, order: null, tool: null, part: null }, { push: true });
     setTab(value);
@@ -57,6 +58,7 @@ function Controls({ question, onAsk, by, splits }: ControlsProps) {
   const params = useParams();
   const facets = useGet<SessionFacets>("/sessions/facets").data;
   const values = (of: keyof SessionFacets) => (facets?.[of] ?? []).map(({ value }) => ({ value })).filter(({ value }) => value !== "");
+  const offered = splits.filter((split) => hasTeam(facets) || (split !== "person" && split !== "machine") || split === by);
   return (
     <Bar label={t.filters}>
       <PeriodFilter period={question} always={ALWAYS} usual={USUAL} onChange={(period) => onAsk({ ...question, ...period })} />
@@ -68,11 +70,12 @@ function Controls({ question, onAsk, by, splits }: ControlsProps) {
         options={values("projects")}
         onChange={(projects) => onAsk({ ...question, projects })}
       />
+      <TeamFilters facets={facets} chosen={question} onChange={(chosen) => onAsk({ ...question, ...chosen })} />
       {splits.length > 0 && (
         <Select
           label={t.by}
           value={by ?? "none"}
-          options={[{ value: "none", label: t.bys.none }, ...splits.map((split) => ({ value: split, label: t.bys[split] }))]}
+          options={[{ value: "none", label: t.bys.none }, ...offered.map((split) => ({ value: split, label: t.bys[split] }))]}
           onChange={(chosen) => params.change({ by: chosen === "none" ? null : chosen, tool: null, part: null })}
         />
       )}

@@ -40,15 +40,17 @@ const FINDING: Finding = {
 };
 
 test("the question outlives the address, and defaults are not written", () => {
-  expect(questionOf("")).toEqual({ since: USUAL, until: "", agents: [], projects: [], models: [] });
+  expect(questionOf("")).toEqual({ since: USUAL, until: "", agents: [], projects: [], models: [], machines: [], persons: [] });
   expect(questionOf("since=nonsense&until=2026-11-01").since).toBe(ALWAYS);
-  const question = questionOf("since=7d&agent=codex&agent=kimi-cli&project=%2Fwork&model=gpt-5");
+  const question = questionOf("since=7d&agent=codex&agent=kimi-cli&project=%2Fwork&model=gpt-5&person=amy");
   expect(questionParams(question)).toEqual({
     since: "7d",
     until: null,
     agent: ["codex", "kimi-cli"],
     project: ["/work"],
     model: ["gpt-5"],
+    machine: [],
+    person: ["amy"],
   });
   expect(questionParams(questionOf("")).since).toBeNull();
   expect(apiParams(questionOf("since=all")).since).toBeNull();

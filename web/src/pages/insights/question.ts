@@ -9,8 +9,8 @@ export const ALWAYS = "all";
 export const USUAL = "30d";
 
 export const TABS = ["findings", "tools", "models"] as const;
-export const TOOL_SPLITS = ["project", "model", "agent"] as const;
-export const MODEL_SPLITS = ["project", "agent"] as const;
+export const TOOL_SPLITS = ["project", "model", "agent", "person", "machine"] as const;
+export const MODEL_SPLITS = ["project", "agent", "person", "machine"] as const;
 export type Split = (typeof TOOL_SPLITS)[number];
 
 export interface Question {
@@ -19,6 +19,8 @@ export interface Question {
   agents: string[];
   projects: string[];
   models: string[];
+  machines: string[];
+  persons: string[];
 }
 
 export function questionOf(search: string): Question {
@@ -31,22 +33,26 @@ export function questionOf(search: string): Question {
     agents: params.getAll("agent"),
     projects: params.getAll("project"),
     models: params.getAll("model"),
+    machines: params.getAll("machine"),
+    persons: params.getAll("person"),
   };
 }
 
 /** The question as the API takes it. */
-export function apiParams({ since, until, agents, projects, models }: Question): Params {
-  return { since: since === ALWAYS ? null : since, until, agent: agents, project: projects, model: models };
+export function apiParams({ since, until, agents, projects, models, machines, persons }: Question): Params {
+  return { since: since === ALWAYS ? null : since, until, agent: agents, project: projects, model: models, machine: machines, person: persons };
 }
 
 /** The question as values of an address; defaults are not written. */
-export function questionParams({ since, until, agents, projects, models }: Question): Params {
+export function questionParams({ since, until, agents, projects, models, machines, persons }: Question): Params {
   return {
     since: since === (until ? ALWAYS : USUAL) ? null : since,
     until: until || null,
     agent: agents,
     project: projects,
     model: models,
+    machine: machines,
+    person: persons,
   };
 }
 

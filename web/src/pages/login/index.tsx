@@ -60,6 +60,7 @@ function Ways() {
     return (
       <>
         <ByLink />
+        <BySso title={me.sso} next={next} />
         {me.users_exist && (
           <>
             <p className={styles.or}>{t.orByName}</p>
@@ -69,6 +70,7 @@ function Ways() {
       </>
     );
   }
+  if (me && !me.users_exist && me.sso) return <BySso title={me.sso} next={next} />;
   if (me && !me.users_exist) {
     return (
       <div className={styles.way}>
@@ -81,6 +83,8 @@ function Ways() {
   return (
     <>
       {me?.login_required && <p className={styles.note}>{t.note}</p>}
+      <BySso title={me?.sso ?? null} next={next} />
+      {me?.sso && <p className={styles.or}>{t.orByName}</p>}
       <Form next={next} />
     </>
   );
@@ -103,6 +107,25 @@ function ByLink() {
       <p>{t.byLink}</p>
       <Code text="agenttrace open" label={t.byLink} />
       <p className="faint">{t.forScripts}</p>
+    </div>
+  );
+}
+
+/** By the provider of OpenID Connect, which is another site: the browser goes there, and comes back with a login. */
+function BySso({ title, next }: { title: string | null; next: string }) {
+  const t = useText(text);
+  const [failed] = useParam("sso");
+  if (title === null) return null;
+  return (
+    <div className={styles.way}>
+      {failed && (
+        <p className={styles.wrong} role="alert">
+          {t.sso[failed as keyof typeof t.sso] ?? t.sso.failed}
+        </p>
+      )}
+      <LinkButton href={`/login/oidc?next=${encodeURIComponent(next)}`} tone="main" leaves>
+        {t.bySso(title)}
+      </LinkButton>
     </div>
   );
 }

@@ -17,6 +17,15 @@ export const text = words({
     oldLink: "This link is from an earlier start of AgentTrace and has expired.",
     forScripts: "Scripts use an API token: agenttrace token create NAME",
     orByName: "Or log in with name and password:",
+    bySso: (title: string) => `Log in with ${title}`,
+    sso: {
+      denied: "The provider did not let you in.",
+      expired: "The login took too long, or was begun in another browser. Try again.",
+      unavailable: "The provider cannot be reached at the moment. Try again later.",
+      failed: "The provider's answer was not accepted. The log of the server says why.",
+      not_allowed: "Your account may not log in here. Ask an admin of this server.",
+      taken: "A user of your name logs in in another way. Ask an admin of this server.",
+    },
   },
   zh: {
     title: "登录",
@@ -34,5 +43,14 @@ export const text = words({
     oldLink: "该链接来自 AgentTrace 之前的一次启动，已失效。",
     forScripts: "脚本请使用 API 令牌：agenttrace token create NAME",
     orByName: "或使用用户名和密码登录：",
+    bySso: (title: string) => `使用 ${title} 登录`,
+    sso: {
+      denied: "身份提供方拒绝了登录。",
+      expired: "登录耗时过长，或是在另一个浏览器中开始的。请重试。",
+      unavailable: "目前无法连接身份提供方，请稍后重试。",
+      failed: "身份提供方的应答未被接受，原因见服务器日志。",
+      not_allowed: "您的账号无权登录此处，请联系此服务器的管理员。",
+      taken: "已有同名用户以其他方式登录，请联系此服务器的管理员。",
+    },
   },
 });

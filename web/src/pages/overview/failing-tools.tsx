@@ -7,6 +7,7 @@ import { Section, visible } from "../../parts";
 import { useText } from "../../text";
 import { address } from "../../url";
 import styles from "./projects.module.css";
+import { FAILING_TOOLS } from "./questions";
 import { text } from "./text";
 
 /** A tool as `/insights/tools` lists it. */
@@ -19,13 +20,17 @@ export interface ToolFigures {
   p95_ms: number | null;
 }
 
-const SINCE = "30d";
 const EVERY = 60_000;
+
+/** The answer; the page asks as soon as it is opened, not when its own answer is shown. */
+export function useFailingTools(): { items: ToolFigures[] } | undefined {
+  return useGet<{ items: ToolFigures[] }>(FAILING_TOOLS, {}, { every: EVERY, fresh: EVERY }).data;
+}
 
 export function FailingTools() {
   const t = useText(text);
   const f = useFormat();
-  const found = useGet<{ items: ToolFigures[] }>("/insights/tools", { since: SINCE, sort: "failures", limit: "5" }, { every: EVERY }).data;
+  const found = useFailingTools();
   if (!found) return null;
   const tools = found.items.filter((each) => each.failures > 0);
   return (

@@ -1,13 +1,14 @@
 /** The overview: what it costs, what needs the user, what works now, when and where agents worked. */
 import { useGet } from "../../api/queries";
-import type { Overview } from "../../api/shapes";
+import type { Overview, SessionRow } from "../../api/shapes";
 import { Loaded, Page } from "../../parts";
 import { NothingRecorded } from "../../shell/demo";
 import { useText } from "../../text";
-import { LimitsCard } from "../usage/limits-card";
+import { isOfTeam } from "../team/now";
+import { LimitsCard, useLimits } from "../usage/limits-card";
 import { useRefetchOnLive } from "../usage/throttle";
 import { Activity } from "./activity";
-import { FailingTools } from "./failing-tools";
+import { FailingTools, useFailingTools } from "./failing-tools";
 import { Needs, Working } from "./needs";
 import styles from "./overview.module.css";
 import { Periods } from "./periods";
@@ -15,16 +16,22 @@ import { ExportState, RunHalf, isUsed } from "./run-half";
 import { TopProjects } from "./projects";
 import { Spending } from "./spending";
 import { text } from "./text";
+import { WhoCard } from "./who-card";
 import { useCurrent } from "./now";
 
 /** The polling interval for data that is not in the live stream, such as budgets and breakers. */
 const EVERY = 10_000;
 const AT_MOST_EVERY = 2000;
+/** Sessions of a team wait for their users, not for the one who looks. */
+const NONE: SessionRow[] = [];
 
 export default function OverviewPage() {
   const t = useText(text);
   const query = useGet<Overview>("/overview", {}, { every: EVERY });
   useRefetchOnLive(query.refetch, AT_MOST_EVERY);
+  // Requested beside the answer, and shown with it.
+  useFailingTools();
+  useLimits();
   return (
     <Page title={t.title}>
       <Loaded query={query} lines={14}>
@@ -51,13 +58,14 @@ function Parts({ overview }: { overview: Overview }) {
 
 function Figures({ overview }: { overview: Overview }) {
   const now = useCurrent(overview);
+  const team = isOfTeam(now);
   return (
     <>
       <Periods figures={overview.figures} />
       <div className={styles.pair}>
-        <Needs attention={overview.attention} waiting={now.waiting} failed={now.failed} />
+        <Needs attention={overview.attention} waiting={team ? NONE : now.waiting} failed={now.failed} />
         <div className={styles.stack}>
-          <Working rows={now.working} />
+          {team ? <WhoCard now={now} /> : <Working rows={now.working} />}
           <LimitsCard quiet />
         </div>
       </div>

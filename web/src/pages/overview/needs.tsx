@@ -13,8 +13,9 @@ import { inPlace } from "./now";
 import styles from "./needs.module.css";
 import { text } from "./text";
 
-/** Of each group, so that several groups fit on a screen. */
+/** Of each group, so that several groups fit on a screen. Of those that wait, as many as fill the card beside its neighbours. */
 const SHOWN = 4;
+const SHOWN_WAITING = 7;
 /** The server returns at most this many per state. */
 const TOLD = 50;
 
@@ -57,7 +58,7 @@ export function Working({ rows }: { rows: SessionRow[] }) {
           {t.nothingRuns} <Link href="/sessions">{t.allSessions}</Link>
         </p>
       ) : (
-        <Rows rows={rows} />
+        <Rows rows={rows} shown={SHOWN} />
       )}
     </Section>
   );
@@ -143,14 +144,15 @@ function Group({ name, state, rows }: GroupProps) {
   const t = useText(text);
   const f = useFormat();
   if (rows.length === 0) return null;
+  const shown = name === "waiting" ? SHOWN_WAITING : SHOWN;
   return (
     <section className={styles.group} aria-label={t.groups[name]}>
       <h3 className={styles.head}>
         <StateMark state={state} label={t.groups[name]} look={name === "failed" ? "failed" : undefined} />
         <span className="faint">{counted(rows, f)}</span>
-        {rows.length > SHOWN && <Link href={address("/sessions", { state, since: "24h" })}>{t.showAll}</Link>}
+        {rows.length > shown && <Link href={address("/sessions", { state, since: "24h" })}>{t.showAll}</Link>}
       </h3>
-      <Rows rows={rows} />
+      <Rows rows={rows} shown={shown} />
     </section>
   );
 }
@@ -160,7 +162,7 @@ function counted(rows: readonly SessionRow[], f: Format): string {
 }
 
 /** The first of them, which keep their places while agents work. */
-function Rows({ rows }: { rows: SessionRow[] }) {
+function Rows({ rows, shown }: { rows: SessionRow[]; shown: number }) {
   const places = useRef<string[]>([]);
   const steady = inPlace(places.current, rows);
   useEffect(() => {
@@ -168,7 +170,7 @@ function Rows({ rows }: { rows: SessionRow[] }) {
   });
   return (
     <ul role="list">
-      {steady.slice(0, SHOWN).map((row) => (
+      {steady.slice(0, shown).map((row) => (
         <Row key={row.key} row={row} />
       ))}
     </ul>

@@ -5,7 +5,7 @@ export type EventKind = RuleEventKind["kind"];
 export type Once = RuleEventKind["once"];
 
 /** Filters that are lists of names. */
-export const NAMES = ["agent", "project", "model", "branch", "tool", "label", "budget", "destination"] as const;
+export const NAMES = ["agent", "project", "model", "branch", "machine", "person", "tool", "label", "budget", "destination"] as const;
 /** Filters that are numbers. */
 export const NUMBERS = ["min_cost", "min_tokens", "min_turns", "min_minutes", "at_least"] as const;
 export type NameFilter = (typeof NAMES)[number];
@@ -28,7 +28,7 @@ export interface Draft {
   do: string[];
 }
 
-const OF_SESSIONS: (NameFilter | NumberFilter)[] = ["agent", "project", "model", "branch", "label", "min_cost", "min_tokens", "min_turns", "min_minutes"];
+const OF_SESSIONS: (NameFilter | NumberFilter)[] = ["agent", "project", "model", "branch", "machine", "person", "label", "min_cost", "min_tokens", "min_turns", "min_minutes"];
 
 /** The filters that mean something for a kind of event. */
 export function filtersOf(on: EventKind): (NameFilter | NumberFilter)[] {

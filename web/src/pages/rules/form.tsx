@@ -2,6 +2,7 @@
 import { useId, useState } from "react";
 
 import { change, post } from "../../api/client";
+import { useTeam } from "../../api/queries";
 import type { Rule, RuleList, RuleTrial } from "../../api/shapes";
 import { Button, Drawer, Failed } from "../../parts";
 import { useText } from "../../text";
@@ -126,12 +127,14 @@ function Names({ draft, isNew, list, onChange }: PartProps & { isNew: boolean; l
 function Filters({ draft, onChange }: PartProps) {
   const t = useText(text);
   const w = useText(formText);
+  const team = useTeam() !== undefined;
+  const offered = (name: keyof Draft["where"]) => team || (name !== "machine" && name !== "person") || draft.where[name] !== "";
   return (
     <fieldset className={styles.group}>
       <legend>{w.filterGroup}</legend>
       <p className="faint">{w.filterHint}</p>
       <div className={styles.fields}>
-        {filtersOf(draft.on).map((name) => (
+        {filtersOf(draft.on).filter(offered).map((name) => (
           <Field
             key={name}
             label={t.filters[name]}

@@ -8,6 +8,8 @@ type Sentences = Record<Reason["code"], (fact: (name: string) => string) => stri
 const NAMES: Record<string, string> = {
   agent: "智能体",
   branch: "分支",
+  machine: "机器",
+  person: "人员",
   tool: "工具",
   budget: "预算",
   destination: "目的地",

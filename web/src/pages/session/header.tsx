@@ -53,6 +53,7 @@ function Places({ session }: { session: SessionDetail }) {
         </span>
       )}
       <Time at={session.started_at} as="clock" />
+      {(session.machine ?? session.person) !== null && <Text>{t.recorded(session.machine, session.person)}</Text>}
     </p>
   );
 }

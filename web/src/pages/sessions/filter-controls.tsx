@@ -10,6 +10,7 @@ import { OUTCOMES, STATES } from "./filters";
 import styles from "./filter-controls.module.css";
 import { PeriodFilter } from "./period-filter";
 import { ScoreFilter } from "./score-filter";
+import { TeamFilters } from "./team-filters";
 import { text } from "./text";
 
 interface FilterControlsProps {
@@ -21,7 +22,7 @@ interface FilterControlsProps {
 
 /** What can be filtered by; counts are of all sessions. */
 function useFacets(): SessionFacets {
-  const none: SessionFacets = { agents: [], projects: [], models: [], states: [], labels: [], scores: [] };
+  const none: SessionFacets = { agents: [], projects: [], models: [], states: [], labels: [], scores: [], machines: [], persons: [] };
   return useGet<SessionFacets>("/sessions/facets", {}, { every: 15_000 }).data ?? none;
 }
 
@@ -49,6 +50,7 @@ export function FilterControls({ filters, onChange, open }: FilterControlsProps)
         options={named(facets.agents)}
         onChange={(agents) => onChange({ agents })}
       />
+      <TeamFilters facets={facets} chosen={filters} onChange={onChange} />
       <MultiSelect
         label={t.project}
         chosen={filters.projects}

@@ -8,7 +8,7 @@ import { PRESETS, dayPlus, daysOf, monthPeriod, periodOf, presetOf } from "./per
 import type { SearchHit } from "../../api/shapes";
 
 const ALL =
-  "agent=codex&agent=kimi&project=%2Fa+b&state=working&state=waiting&model=m&q=x%26y&since=7d&until=2026-11-15&min_cost=0.5&errors=true&commits=true&outcome=files&outcome=failed_tests&label=bug&label=a+b&score=quality%3C3&score=tests%3E%3D0.5&starred=true&sort=cost&order=asc";
+  "agent=codex&agent=kimi&project=%2Fa+b&state=working&state=waiting&model=m&q=x%26y&since=7d&until=2026-11-15&min_cost=0.5&errors=true&commits=true&outcome=files&outcome=failed_tests&label=bug&label=a+b&score=quality%3C3&score=tests%3E%3D0.5&starred=true&machine=laptop&person=amy&sort=cost&order=asc";
 
 const written = (search: string) => searchOf(viewOf(search));
 
@@ -25,7 +25,7 @@ describe("the address", () => {
   test("The usual view writes nothing.", () => {
     expect(written("sort=last&order=desc")).toBe("");
     expect(countSet(NO_FILTERS)).toBe(0);
-    expect(countSet(viewOf(ALL).filters)).toBe(12);
+    expect(countSet(viewOf(ALL).filters)).toBe(14);
   });
 });
 

@@ -34,6 +34,9 @@ export interface Filters {
   /** Conditions, all of which the latest scores meet: `quality<3`. */
   scores: string[];
   starred: boolean;
+  /** Of a team's store. */
+  machines: string[];
+  persons: string[];
 }
 
 export interface View {
@@ -106,6 +109,8 @@ export function viewOf(search: string): View {
       labels: params.getAll("label"),
       scores: params.getAll("score").filter((score) => scoreTestOf(score) !== null),
       starred: flagOf(params.get("starred")),
+      machines: params.getAll("machine"),
+      persons: params.getAll("person"),
     },
     sort: SORTS.find((sort) => sort === params.get("sort")) ?? "last",
     order: params.get("order") === "asc" ? "asc" : "desc",
@@ -129,6 +134,8 @@ export function filterParams(filters: Filters): Params {
     label: listed(filters.labels),
     score: listed(filters.scores),
     starred: filters.starred || null,
+    machine: listed(filters.machines),
+    person: listed(filters.persons),
   };
 }
 
@@ -156,7 +163,7 @@ export const NO_FILTERS: Filters = viewOf("").filters;
 /** How many filters are set, without the search. */
 export function countSet(filters: Filters): number {
   const { agents, projects, states, models, labels, scores, since, until, minCost, errors, commits, outcomes, starred } = filters;
-  const lists = [agents, projects, states, models, labels, scores, outcomes].map((list) => list.length);
+  const lists = [agents, projects, states, models, labels, scores, outcomes, filters.machines, filters.persons].map((list) => list.length);
   const set = [...lists, since || until, minCost !== null, errors, commits, starred];
   return set.filter(Boolean).length;
 }

@@ -8,28 +8,31 @@ import { text } from "./text";
 interface ListHeadProps {
   view: View;
   onSort: (sort: SortBy, order: View["order"]) => void;
+  /** With a column for person and machine. */
+  team: boolean;
 }
 
-export function ListHead({ view, onSort }: ListHeadProps) {
+export function ListHead({ view, onSort, team }: ListHeadProps) {
   const t = useText(text);
   const head = (sort: SortBy) => <SortButton sort={sort} view={view} onSort={onSort} />;
   return (
-    <div className={styles.heads} role="group" aria-label={t.sortBy}>
+    <div className={styles.heads} data-team={team || undefined} role="group" aria-label={t.sortBy}>
       <span>{t.heads.state}</span>
       <span>{t.heads.title}</span>
       <span>{t.heads.agent}</span>
+      {team && <span>{t.heads.team}</span>}
       <span>{head("last")}</span>
-      <span className={styles.end}>{head("turns")}</span>
-      <span className={styles.end}>{t.heads.tools}</span>
+      <span className={styles.end} data-column="turns">{head("turns")}</span>
+      <span className={styles.end} data-column="tools">{t.heads.tools}</span>
       <span className={styles.end}>{head("errors")}</span>
-      <span className={styles.end}>{head("changes")}</span>
+      <span className={styles.end} data-column="changes">{head("changes")}</span>
       <span className={styles.end}>{head("tokens")}</span>
       <span className={styles.end}>{head("cost")}</span>
     </div>
   );
 }
 
-function SortButton({ sort, view, onSort }: ListHeadProps & { sort: SortBy }) {
+function SortButton({ sort, view, onSort }: Omit<ListHeadProps, "team"> & { sort: SortBy }) {
   const t = useText(text);
   const on = view.sort === sort;
   const down = view.order === "desc";

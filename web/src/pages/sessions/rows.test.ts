@@ -23,6 +23,8 @@ function row(key: string, minute: number, changes: Partial<SessionRow> = {}): Se
     errors: 0,
     events: 3,
     branch: null,
+    machine: null,
+    person: null,
     model: "gpt",
     models: ["gpt"],
     version: null,

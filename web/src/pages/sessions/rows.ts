@@ -126,6 +126,8 @@ export function fits(row: SessionRow, filters: Filters, period: Period): boolean
   const { agents, projects, states, models, q, minCost } = filters;
   return (
     (agents.length === 0 || agents.includes(row.agent)) &&
+    isOne(filters.machines, row.machine) &&
+    isOne(filters.persons, row.person) &&
     (projects.length === 0 || projects.includes(row.project ?? "")) &&
     (states.length === 0 || states.includes(row.state)) &&
     (models.length === 0 || row.models.some((model) => models.includes(model))) &&
@@ -139,6 +141,10 @@ export function fits(row: SessionRow, filters: Filters, period: Period): boolean
     (q === "" || isNamed(row, q)) &&
     isWithin(row, moment(period.since), moment(period.until))
   );
+}
+
+function isOne(chosen: readonly string[], name: string | null): boolean {
+  return chosen.length === 0 || chosen.includes(name ?? "");
 }
 
 function has({ outcomes }: SessionRow, outcome: Outcome): boolean {

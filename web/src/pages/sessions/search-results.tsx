@@ -30,14 +30,15 @@ interface SearchResultsProps {
 export function SearchResults({ view, found, onAllTitles }: SearchResultsProps) {
   const t = useText(text);
   const { filters } = view;
-  const asked = { q: filters.q, agent: filters.agents, project: filters.projects };
+  const { agents, projects, machines, persons } = filters;
+  const asked = { q: filters.q, agent: agents, project: projects, machine: machines, person: persons };
   const texts = usePages<SearchHit, SearchList>("/search", asked, { keep: true });
   const items = useMemo(
     () => foundItems(found.rows, found.total ?? found.rows.length, texts.items),
     [found.rows, found.total, texts.items],
   );
   // Filters that a search in texts does not know.
-  const others = countSet({ ...filters, agents: [], projects: [] });
+  const others = countSet({ ...filters, agents: [], projects: [], machines: [], persons: [] });
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = texts;
   const more = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();

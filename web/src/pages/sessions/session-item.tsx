@@ -15,6 +15,8 @@ import { text } from "./text";
 interface SessionItemProps {
   row: SessionRow;
   unseen: boolean;
+  /** In a list with a column for person and machine. */
+  team?: boolean;
   /** Marked in the title. */
   sought: string;
   onFocus: (key: string) => void;
@@ -28,7 +30,7 @@ export function linkId(key: string): string {
   return `session-${key}`;
 }
 
-export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFocus, picked, onPick }: SessionItemProps) {
+export const SessionItem = memo(function SessionItem({ row, unseen, team, sought, onFocus, picked, onPick }: SessionItemProps) {
   const t = useText(text);
   const f = useFormat();
   const link = useRef<HTMLAnchorElement>(null);
@@ -38,6 +40,7 @@ export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFo
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/no-noninteractive-element-interactions
     <article
       className={styles.row}
+      data-team={team || undefined}
       data-unseen={unseen || undefined}
       data-state={row.state}
       data-picked={picked || undefined}
@@ -85,9 +88,22 @@ export const SessionItem = memo(function SessionItem({ row, unseen, sought, onFo
         <Text line className={styles.agent}>
           {row.agent}
         </Text>
+        {team && row.person !== null && (
+          <Text line className={styles.owner}>
+            {row.person}
+          </Text>
+        )}
         <Models row={row} />
         {row.project ? <PathText className={styles.place}>{row.project}</PathText> : null}
       </div>
+      {team && (
+        <div className={styles.team}>
+          <Text line>{row.person ?? "–"}</Text>
+          <Text line className={styles.model} none="">
+            {row.machine}
+          </Text>
+        </div>
+      )}
       <div className={styles.when}>
         <Time at={row.last_at} />
         <span className={styles.took}>

@@ -29,6 +29,7 @@ export function SessionListView({ view, found, onSort, onHold, picked }: Session
   const seen = useSeen();
   const list = useRef<VirtualListHandle>(null);
   const { rows, query } = found;
+  const team = rows.some((row) => row.person !== null || row.machine !== null);
   const hold = useHold(onHold);
   const choose = useListKeys(rows, list, picked);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
@@ -39,7 +40,7 @@ export function SessionListView({ view, found, onSort, onHold, picked }: Session
     // Where the pointer is decides whether rows may move; there is nothing to be pressed.
     // oxlint-disable-next-line jsx-a11y/no-static-element-interactions
     <div className={styles.frame} data-picking={picked.keys.length > 0 || undefined} {...hold.watch}>
-      <ListHead view={view} onSort={onSort} />
+      <ListHead view={view} onSort={onSort} team={team} />
       {found.fresh > 0 && (
         <Button
           tone="main"
@@ -68,6 +69,7 @@ export function SessionListView({ view, found, onSort, onHold, picked }: Session
             unseen={isUnseen(seen, row)}
             sought={view.filters.q}
             onFocus={choose}
+            team={team}
             picked={picked.keys.includes(row.key)}
             onPick={picked.toggle}
           />

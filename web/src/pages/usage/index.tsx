@@ -12,10 +12,11 @@ import { SavedViews } from "../../saved-views/saved-views";
 import { useText } from "../../text";
 import { address, useFlagParam, useParams } from "../../url";
 import { PeriodFilter } from "../sessions/period-filter";
+import { TeamFilters, hasTeam } from "../sessions/team-filters";
 import { LimitsCard } from "./limits-card";
 import { useMeasure } from "./measure-switch";
 import type { Question } from "./question";
-import { ALWAYS, BYS, SPLITS, apiParams, questionOf, questionParams, regrouped, usualSince } from "./question";
+import { ALWAYS, BYS, OF_TEAMS, SPLITS, apiParams, questionOf, questionParams, regrouped, usualSince } from "./question";
 import { RemarksStrip } from "./remarks-strip";
 import { text } from "./text";
 import { useRefetchOnLive } from "./throttle";
@@ -33,7 +34,7 @@ export default function Usage() {
   const query = useGet<UsageAnswer>("/usage", asked, { keep: true });
   useRefetchOnLive(query.refetch, 5000);
   const ask = (next: Question) => params.change({ ...questionParams(next), sort: null, order: null });
-  const clear = () => ask({ ...question, agents: [], projects: [], models: [], since: ALWAYS, until: "" });
+  const clear = () => ask({ ...question, agents: [], projects: [], models: [], machines: [], persons: [], since: ALWAYS, until: "" });
   return (
     <Page
       title={t.title}
@@ -97,13 +98,14 @@ function Controls({ question, onAsk }: { question: Question; onAsk: (question: Q
   const t = useText(text);
   const facets = useGet<SessionFacets>("/sessions/facets").data;
   const values = (of: keyof SessionFacets) => (facets?.[of] ?? []).map(({ value }) => ({ value })).filter(({ value }) => value !== "");
-  const splits = SPLITS.filter((split) => split !== question.by);
+  const offered = (name: string) => hasTeam(facets) || !OF_TEAMS.has(name) || name === question.by;
+  const splits = SPLITS.filter((split) => split !== question.by && (offered(split) || split === question.split));
   return (
     <Bar label={t.filters}>
       <Segmented
         label={t.by}
         value={question.by}
-        choices={BYS.map((by) => ({ value: by, label: t.bys[by] }))}
+        choices={BYS.filter(offered).map((by) => ({ value: by, label: t.bys[by] }))}
         onChange={(by) => onAsk(regrouped(question, by))}
       />
       <Select
@@ -136,6 +138,7 @@ function Controls({ question, onAsk }: { question: Question; onAsk: (question: Q
         options={values("projects")}
         onChange={(projects) => onAsk({ ...question, projects })}
       />
+      <TeamFilters facets={facets} chosen={question} onChange={(chosen) => onAsk({ ...question, ...chosen })} />
     </Bar>
   );
 }

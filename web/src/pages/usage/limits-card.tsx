@@ -15,10 +15,14 @@ import { amount, openWindows, pace, tone } from "./limits";
 const EVERY = 15_000;
 const EXAMPLE = '[budgets.all]\nperiod = "month"\nlimit = 100';
 
+export function useLimits(): AgentLimits | undefined {
+  return useGet<AgentLimits>("/limits", {}, { every: EVERY, fresh: EVERY }).data;
+}
+
 /** `quiet`: nothing at all while there is nothing to show. */
 export function LimitsCard({ quiet }: { quiet?: boolean }) {
   const t = useText(text);
-  const found = useGet<AgentLimits>("/limits", {}, { every: EVERY }).data;
+  const found = useLimits();
   const now = useNow(30);
   if (!found) return null;
   const windows = openWindows(found.windows, now);

@@ -5,9 +5,11 @@ import { address } from "../../url";
 import { timeOf } from "../sessions/filters";
 import { dayPlus, isDay, monthPeriod } from "../sessions/period";
 
-export const BYS = ["day", "month", "model", "agent", "project", "session"] as const;
+export const BYS = ["day", "month", "model", "agent", "project", "person", "machine", "session"] as const;
 export type By = (typeof BYS)[number];
-export const SPLITS = ["model", "agent", "project"] as const;
+export const SPLITS = ["model", "agent", "project", "person", "machine"] as const;
+/** Groups and parts of a team's store. */
+export const OF_TEAMS: ReadonlySet<string> = new Set(["person", "machine"]);
 export type Split = (typeof SPLITS)[number];
 
 /** All time, in the address; nothing in it means the usual time. */
@@ -21,6 +23,8 @@ export interface Question {
   agents: string[];
   projects: string[];
   models: string[];
+  machines: string[];
+  persons: string[];
 }
 
 /** Months are compared over all time, everything else over thirty days. */
@@ -47,18 +51,20 @@ export function questionOf(search: string): Question {
     agents: params.getAll("agent"),
     projects: params.getAll("project"),
     models: params.getAll("model"),
+    machines: params.getAll("machine"),
+    persons: params.getAll("person"),
   };
 }
 
 /** The question as the API takes it. */
 export function apiParams(question: Question): Params {
-  const { by, split, since, until, agents, projects, models } = question;
-  return { by, split, since: since === ALWAYS ? null : since, until, agent: agents, project: projects, model: models };
+  const { by, split, since, until, agents, projects, models, machines, persons } = question;
+  return { by, split, since: since === ALWAYS ? null : since, until, agent: agents, project: projects, model: models, machine: machines, person: persons };
 }
 
 /** The query as values of an address; defaults are not written. */
 export function questionParams(question: Question): Params {
-  const { by, split, since, until, agents, projects, models } = question;
+  const { by, split, since, until, agents, projects, models, machines, persons } = question;
   return {
     by: by === "day" ? null : by,
     split: split === usualSplit(by) ? null : (split ?? "none"),
@@ -67,6 +73,8 @@ export function questionParams(question: Question): Params {
     agent: agents,
     project: projects,
     model: models,
+    machine: machines,
+    person: persons,
   };
 }
 
@@ -79,8 +87,8 @@ export function regrouped(question: Question, by: By): Question {
 
 /** Where a row leads: from a month to its days, from a day to its sessions, from a name to its days. */
 export function nextOf(row: UsageGroup, question: Question): string | null {
-  const { by, agents, projects, models } = question;
-  const filters = { agent: agents, project: projects, model: models };
+  const { by, agents, projects, models, machines, persons } = question;
+  const filters = { agent: agents, project: projects, model: models, machine: machines, person: persons };
   if (by === "session") return row.key && `/sessions/${row.key}`;
   if (row.group === null) return null;
   if (by === "day") return address("/sessions", { ...filters, since: row.group, until: dayPlus(row.group, 1) });

@@ -1,7 +1,7 @@
 /** What the palette offers: how well an entry fits what is typed, and which were chosen lately. */
 import type { IconName } from "../../parts/icon";
 
-export const GROUPS = ["recent", "sessions", "views", "pages", "projects", "models", "actions"] as const;
+export const GROUPS = ["recent", "sessions", "views", "pages", "projects", "models", "team", "actions"] as const;
 export type Group = (typeof GROUPS)[number];
 
 export interface Item {
@@ -22,7 +22,7 @@ export interface Item {
 /** The search in all texts: it is offered whatever is typed, after everything that fits. */
 export const SEARCH_ALL = "search";
 /** At most so many of a group while something is typed. */
-const MOST: Partial<Record<Group, number>> = { sessions: 8, projects: 5, models: 5, views: 5 };
+const MOST: Partial<Record<Group, number>> = { sessions: 8, projects: 5, models: 5, team: 5, views: 5 };
 const MOST_RECENT = 6;
 
 /** How well an entry fits the words: 0 not at all, more is better. All words must be in it. */

@@ -3,13 +3,14 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useLocation } from "wouter";
 
-import { useIsAdmin, useMe } from "../../api/queries";
+import { useIsAdmin, useMe, useTeam } from "../../api/queries";
 import type { SessionFacets, SessionRow } from "../../api/shapes";
 import { logout } from "../../api/visit";
+import { modelName } from "../../models";
 import { copy } from "../../parts/copy";
 import { sentence } from "../../parts/states";
 import { toast } from "../../parts/toast";
-import { NAVIGATION, pathOf } from "../../routes";
+import { navigation, pathOf } from "../../routes";
 import { useViews } from "../../saved-views/use-views";
 import { addressOf } from "../../saved-views/views";
 import type { Language } from "../../text";
@@ -83,17 +84,26 @@ function facetItems(facets: SessionFacets | undefined): Item[] {
     ...(facets?.models ?? []).map(({ value }): Item => ({
       id: `model:${value}`,
       group: "models",
-      label: value,
+      label: modelName(value),
+      note: value,
       icon: "usage",
       href: address("/sessions", { model: [value] }),
     })),
+    ...(facets?.persons ?? []).map(({ value }) => teamItem("person", value)),
+    ...(facets?.machines ?? []).map(({ value }) => teamItem("machine", value)),
   ];
+}
+
+function teamItem(kind: "person" | "machine", value: string): Item {
+  const icon = kind === "person" ? "user" : "system";
+  return { id: `${kind}:${value}`, group: "team", label: value, icon, href: address("/sessions", { [kind]: [value] }) };
 }
 
 function usePages(): Item[] {
   const t = useText(shellText);
   const p = useText(text);
-  return NAVIGATION.flat().map((name) => ({
+  const team = useTeam() !== undefined;
+  return navigation(team).flat().map((name) => ({
     id: `page:${name}`,
     group: "pages",
     label: t.pages[name],
