@@ -1,4 +1,4 @@
-"""``python -m benchmarks [WHAT] [--mb N] [--json]``: one benchmark, a group (record, run, console, export), or all."""
+"""``python -m benchmarks [WHAT] [--mb N] [--spans N] [--json]``: one benchmark, a group (such as console), or all."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from benchmarks import (
     run_proxy,
     run_streams,
     run_triggers,
+    team,
     tiers,
 )
 from benchmarks.generate import cached_claude, generate_lines
@@ -211,7 +212,10 @@ EXPORT: dict[str, Callable[[float], Result]] = {
     "masking": lambda _: masking.measure(DATA, PEERS, WORK),
 }
 OTHER: dict[str, Callable[[float], Result]] = {"rules": lambda _: rules.measure(WORK)}
-MEASUREMENTS = RECORD | RUN | CONSOLE | EXPORT | OTHER
+TEAM: dict[str, Callable[[float], Result]] = {"team": lambda spans: team.measure(WORK / "team", int(spans), STORES)}
+#: The stores that ``team`` measures; those that are installed where there are none.
+STORES: list[str] = []
+MEASUREMENTS = RECORD | RUN | CONSOLE | EXPORT | OTHER | TEAM
 GROUPS = {"all": MEASUREMENTS, "record": RECORD, "run": RUN, "console": CONSOLE, "export": EXPORT}
 
 
@@ -220,22 +224,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("what", nargs="?", default="all", choices=[*MEASUREMENTS, *GROUPS])
     parser.add_argument("--mb", type=float, default=400, help="size of generated logs (default: 400)")
+    parser.add_argument("--spans", type=int, default=1_000_000, help="size of the team's store (default: 1000000)")
+    parser.add_argument("--store", action="append", default=[], help="team: sqlite, chdb or clickhouse://…; repeatable")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     given = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     chosen = GROUPS.get(given.what) or {given.what: MEASUREMENTS[given.what]}
     try:
-        measure_all(chosen, given.mb, as_json=given.json)
+        STORES.extend(given.store)
+        sizes = dict.fromkeys(chosen, given.mb) | dict.fromkeys(TEAM, given.spans)
+        measure_all(chosen, sizes, as_json=given.json)
     finally:
         shutil.rmtree(WORK, ignore_errors=True)
 
 
-def measure_all(chosen: dict[str, Callable[[float], Result]], megabytes: float, *, as_json: bool) -> None:
+def measure_all(chosen: dict[str, Callable[[float], Result]], sizes: dict[str, float], *, as_json: bool) -> None:
     """Run the benchmarks one after the other, so that they do not affect each other."""
     console = Console()
     results = {}
     for name, measurement in chosen.items():
-        results[name] = measurement(megabytes)
+        results[name] = measurement(sizes[name])
         if not as_json:
             show(results[name], console if console.is_terminal else Console(width=120))
     if as_json:

@@ -84,6 +84,72 @@ def _gemini_message(work: Work, kind: str, **more: object) -> Json:
     return {"id": work.source.uuid(), "timestamp": work.stamp(), "type": kind, **more}
 
 
+def _claude(work: Work) -> Iterator[Json]:
+    """With the records of requests that 2.1.325 writes: system prompt and tools once, each message sent, each call."""
+    session, base, keep = work.source.uuid(), None, 0
+    shape = {"system": [{"type": "text", "text": work.text()}], "tools": [{"name": "Read", "description": work.text()}]}
+    common: Json = {"sessionId": session, "version": "2.1.325"}
+    yield {"type": "api-request-shape", **common, "shapeHash": "shape", "timestamp": work.stamp(), "shape": shape}
+    asked: Json = {}
+    for number in range(RESPONSES):
+        if number % 20 == 0:
+            asked = {"role": "user", "content": [{"type": "text", "text": work.text()}]}
+        yield _claude_line(work, common, "user", asked)
+        tail, call, request = work.source.token(""), work.source.token("toolu_01"), work.source.uuid()
+        yield {"type": "api-request-blob", "sessionId": session, "hash": tail, "message": asked}
+        sent = {"id": request, "timestamp": work.stamp(), "shapeHash": "shape", "params": {"model": "m"}}
+        yield {"type": "api-request", **common, **sent, "base": base, "keep": keep, "tail": [tail]}
+        base, keep, last = request, keep + 2, number % 20 == 19
+        usage = {"input_tokens": 10, "output_tokens": work.answer(), "cache_read_input_tokens": 5}
+        said: Json = {"id": work.source.token("msg_01"), "role": "assistant", "model": "m", "usage": usage}
+        said["stop_reason"] = "end_turn" if last else "tool_use"
+        parts: list[Json] = [{"type": "text", "text": work.text()}]
+        if not last:
+            parts.append({"type": "tool_use", "id": call, "name": "Read", "input": {"file_path": "a"}})
+        for part in parts:
+            yield _claude_line(work, common, "assistant", said | {"content": [part]}) | {"requestRef": request}
+        result = {"type": "tool_result", "tool_use_id": call, "content": work.text()}
+        asked = {"role": "user", "content": [result]}
+
+
+def _claude_line(work: Work, common: Json, kind: str, message: Json) -> Json:
+    line = {"type": kind, "uuid": work.source.uuid(), "timestamp": work.stamp(), "message": message, **common}
+    return line | {"isSidechain": False, "cwd": "/w", "gitBranch": "main"}
+
+
+def _qwen(work: Work) -> Iterator[Json]:
+    """With its telemetry, which repeats what the model said and used."""
+    session = work.source.uuid()
+
+    def line(kind: str, **more: object) -> Json:
+        facts = {"uuid": work.source.uuid(), "sessionId": session, "timestamp": work.stamp(), "type": kind}
+        return facts | {"cwd": "/w", "version": "0.24.4"} | more
+
+    def telemetry(name: str, **more: object) -> Json:
+        event = {"event.name": f"qwen-code.{name}", "event.timestamp": work.stamp(), "duration_ms": 9, **more}
+        return line("system", subtype="ui_telemetry", systemPayload={"uiEvent": event})
+
+    for number in range(RESPONSES):
+        if number % 20 == 0:
+            prompt = {"role": "user", "parts": [{"text": work.text()}]}
+            yield line("user", provenance="real_user", message=prompt)
+        text, output, call = work.text(), work.answer(), work.source.token("call_")
+        counts = {"input_token_count": 16, "output_token_count": output, "cached_content_token_count": 5}
+        told = counts | {"response_id": work.source.uuid(), "model": "m", "response_text": text}
+        yield telemetry("api_response", **told, prompt_id=f"{session}########{number // 20}")
+        parts: list[Json] = [{"text": text}]
+        if number % 20 != 19:
+            parts.append({"functionCall": {"id": call, "name": "read_file", "args": {"file_path": "a"}}})
+        usage = {"promptTokenCount": 16, "candidatesTokenCount": output, "cachedContentTokenCount": 5}
+        usage["totalTokenCount"] = 16 + output
+        yield line("assistant", model="m", message={"role": "model", "parts": parts}, usageMetadata=usage)
+        if number % 20 != 19:
+            yield telemetry("tool_call", call_id=call, function_name="read_file", success=True)
+            response = {"id": call, "name": "read_file", "response": {"output": work.text()}}
+            message = {"role": "user", "parts": [{"functionResponse": response}]}
+            yield line("tool_result", message=message, toolCallResult={"callId": call, "status": "success"})
+
+
 def _cline(work: Work) -> Iterator[Json]:
     for number in range(RESPONSES):
         if number % 20 == 0:
@@ -219,6 +285,8 @@ _WRITERS: dict[str, Callable[[Path, Work, float], None]] = {
     ),
     "GitHub Copilot CLI": _write_lines(lambda name: f".copilot/session-state/{name}/events.jsonl", _copilot),
     "Gemini CLI": _write_lines(lambda name: f".gemini/tmp/p/chats/{name}/session-{name[:8]}.jsonl", _gemini),
+    "Claude Code 2.1.325": _write_lines(lambda name: f".claude/projects/{name}/{name}.jsonl", _claude),
+    "Qwen Code": _write_lines(lambda name: f".qwen/projects/{name}/chats/{name}.jsonl", _qwen),
     "Pi": _write_lines(lambda name: f".pi/agent/sessions/{name}/1_{name}.jsonl", _pi),
     "Grok Build": _write_lines(lambda name: f".grok/sessions/w/{name}/updates.jsonl", _grok),
     "Cline CLI (documents)": _write_files(_cline_document),

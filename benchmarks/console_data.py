@@ -7,6 +7,7 @@ more session while pages are open: its lines are separate, and each has a mark b
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,8 +22,9 @@ SMALL, SMALL_SPANS = 500, 1
 #: Ten lines per second for a minute, and some more.
 LIVE_LINES = 900
 _STEPS_A_TURN = 10
-_START_MS = 1_789_200_000_000
 _HOUR_MS = 3_600_000
+#: The live session begins now and the others before it: overviews show the last weeks.
+_HOURS = 600
 
 
 class Logs(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,13 +74,14 @@ def _written(folder: Path) -> Logs:
     source, truth = claude.Source(4), Truth()
     places = [claude.Project(source, number) for number in range(8)]
     tree = folder / "claude"
+    start = int(time.time() * 1000) - _HOURS * _HOUR_MS
     large: dict[int, str] = {}
     for number, spans in enumerate([SMALL_SPANS] * SMALL + list(LARGE)):
-        log = _session(source, places[number % len(places)], spans, at=_START_MS + number * _HOUR_MS)
+        log = _session(source, places[number % len(places)], spans, at=start + number * _HOUR_MS)
         _save(tree, log, truth)
         if spans in LARGE:
             large[spans] = log.session
-    live = _session(source, places[0], SMALL_SPANS, at=_START_MS + 600 * _HOUR_MS)
+    live = _session(source, places[0], SMALL_SPANS, at=start + _HOURS * _HOUR_MS)
     path = _save(tree, live, truth)
     live.lines.clear()
     (folder / "live.jsonl").write_bytes(b"".join(_live_lines(live)))

@@ -1,4 +1,4 @@
-"""Time until the session list and sessions of 10,000 and 30,000 spans are usable, in three programs."""
+"""Time until the overview, the session list and sessions of 10,000 and 30,000 spans are usable, in three programs."""
 
 from __future__ import annotations
 
@@ -49,6 +49,9 @@ def measure(data: Path, peers: Path, work: Path) -> Result:
 
 
 def _targets(programs: Sequence[Served]) -> Iterator[Target]:
+    for program in programs:
+        if program.overview is not None:
+            yield program, "overview", program.overview
     for program in programs:
         yield program, "sessions", program.sessions
     for size in LARGE:

@@ -48,6 +48,8 @@ class Served:
 
     name: str
     servers: Servers
+    #: What it shows first about all work: cost, activity, tools. None: it has no such page.
+    overview: View | None = None
     #: The list of sessions.
     sessions: View
     #: The pages of the large sessions, by number of spans and name of the page.
@@ -72,15 +74,18 @@ def agenttrace(_: Path, work: Path, logs: Logs) -> Iterator[Served]:
     process = Process(command, environ=environ, cwd=_ROOT)
     try:
         url = next(said["url"] for said in iter(process.line, None) if "url" in said)
-        database = int((home / "agenttrace" / "postgres" / "postmaster.pid").read_text().split()[0])
+        # Without an application there is no database of the run half.
+        running = home / "agenttrace" / "postgres" / "postmaster.pid"
+        databases = [int(running.read_text().split()[0])] if running.exists() else []
         large = {}
         for spans, session in own.large.items():
             page = f"{url}/sessions/{session_number('claude-code', session):016x}"
             large[spans, "conversation"] = View(url=page, rows=_CONVERSATION, unready="[class*=skeleton]")
-            large[spans, "waterfall"] = View(url=f"{page}?view=waterfall", rows=_WATERFALL)
+            large[spans, "waterfall"] = View(url=f"{page}?tab=waterfall", rows=_WATERFALL)
         yield Served(
             name="agenttrace up",
-            servers=Servers(process.pid, database),
+            servers=Servers(process.pid, *databases),
+            overview=View(url=f"{url}/", rows="main section h2"),
             sessions=View(url=f"{url}/sessions", rows="main article[data-state]"),
             large=large,
             open_page=View(
@@ -116,6 +121,7 @@ def agentsview(peers_folder: Path, work: Path, logs: Logs) -> Iterator[Served]:
         yield Served(
             name=f"agentsview {peers.AGENTSVIEW_VERSION}",
             servers=Servers(process.pid),
+            overview=View(url=f"{url}/analytics", rows=".analytics-content .kit-card"),
             sessions=View(url=f"{url}/", rows=".session-item"),
             large={
                 (spans, "conversation"): View(url=f"{url}/sessions/{session}", rows=rows)
