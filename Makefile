@@ -9,6 +9,7 @@ endif
 # Stamps: the packages for running are installed; the packages for tests and lint as well.
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
+TEAM_STAMP := $(VENV)/.installed-team
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Installs with uv, which takes seconds: that of the machine, or one in the environment. With pip where neither works.
 INSTALL = @PATH="$$PATH:$(abspath $(BIN))" uv pip install --quiet --python $(BIN)/python $(1) 2>/dev/null || $(PIP) $(1)
@@ -22,14 +23,15 @@ PAGE := src/agenttrace/console/dist/index.html
 JOBS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PAGE_SOURCE := $(shell find web -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: help setup setup-dev console up demo test test-peers lint bench screenshots web-types docs-tables lock clean
-.PHONY: docs release audit
+.PHONY: help setup setup-dev console up demo test test-team test-peers lint bench screenshots web-types docs-tables
+.PHONY: lock clean docs release audit
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make up           install everything and run AgentTrace"
 	@echo "make demo         run it with demo data in the browser, until Ctrl-C (nothing is kept)"
 	@echo "make test         install everything and run the tests (ARGS: arguments of pytest)"
+	@echo "make test-team    run the tests that need ClickHouse, in process"
 	@echo "make test-peers   run the tests against other programs, such as Phoenix"
 	@echo "make lint         ruff, mypy, import-linter, type check and lint of the console"
 	@echo "make console      build the page of the console"
@@ -63,6 +65,10 @@ $(DEV_STAMP): pyproject.toml requirements-dev.lock | $(BIN)/python
 	$(call INSTALL,--no-deps --no-build-isolation -e .)
 	@touch $(STAMP) $(DEV_STAMP)
 
+$(TEAM_STAMP): $(DEV_STAMP) requirements-team.lock
+	$(call INSTALL,$(LOCKED) -r requirements-team.lock)
+	@touch $(TEAM_STAMP)
+
 # The page of the console, built from web/. Node is installed if the machine has none.
 console: $(PAGE)
 
@@ -82,6 +88,10 @@ demo: setup
 test: setup-dev console
 	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web run --silent test
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
+
+# ClickHouse in process: half a gigabyte. One process, because it has one directory in each.
+test-team: $(TEAM_STAMP)
+	$(BIN)/python -m pytest -q -n 0 -m team tests/store tests/faults $(ARGS)
 
 # Installs the other programs and takes some minutes.
 test-peers: setup-dev
@@ -112,8 +122,9 @@ bench: setup-dev
 
 # Updates the locked versions; needs `uv`.
 lock:
-	$(COMPILE) --extra run --group build pyproject.toml -o requirements.lock
-	$(COMPILE) --extra run --extra parquet --group dev --constraint requirements.lock pyproject.toml -o requirements-dev.lock
+	$(COMPILE) --extra run --extra team --group build pyproject.toml -o requirements.lock
+	$(COMPILE) --extra run --extra team --extra parquet --group dev --constraint requirements.lock pyproject.toml -o requirements-dev.lock
+	$(COMPILE) --group team --constraint requirements-dev.lock -o requirements-team.lock
 	$(COMPILE) --group docs --group release -o requirements-tools.lock
 	echo uv | $(COMPILE) - -o requirements-uv.lock
 

@@ -21,6 +21,11 @@ Text = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]+$")]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 State = Literal["ok", "error", "cancelled", "unclosed"]
 
+#: The type of a destination that is the server of a team.
+TEAM = "team"
+#: What of its sessions a machine shares with a team.
+TeamLevel = Literal["full", "masked", "figures"]
+
 #: A shorter key would be found in many words that are none.
 _SHORTEST_KEY = 4
 #: An environment variable in a text of the settings.
@@ -61,6 +66,9 @@ class DestinationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=600)] = 30.0
     batch_spans: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 500
     max_body_bytes: Annotated[int, msgspec.Meta(ge=10_000, le=100_000_000)] = 5_000_000
+    #: Of a team: what is shared, and of projects (a name, a path or a glob) something else.
+    level: TeamLevel = "full"
+    project_levels: Mapping[str, TeamLevel] = MappingProxyType({})
     #: Whatever a plug-in wants to know beside the above.
     options: Mapping[str, Any] = MappingProxyType({})
     #: Environment variables that its table names and that are not set. Until they are, it is not used; everything else
@@ -160,7 +168,10 @@ _NEEDED: dict[str, tuple[str, ...]] = {
     "cozeloop": ("api_key", "project"),
     "jsonl": ("path",),
     "parquet": ("path",),
+    TEAM: ("url",),
 }
+#: What else a destination of that type has: it gets the rows of the store, and no spans.
+_OF_TEAMS = frozenset({"name", "type", "url", "level", "project_levels", "start", "timeout_seconds", "missing"})
 _FIELDS = tuple(
     field.name for field in msgspec.structs.fields(DestinationSettings) if field.name not in ("name", "missing")
 )
@@ -197,6 +208,9 @@ def parse_destination(name: str, table: object, environ: Mapping[str, str], base
     for key in _NEEDED.get(found.type, ()):
         if getattr(found, key) is None:
             raise BadDestinationError(key, "is missing", f"A destination of type {found.type} needs it.")
+    for key in table:
+        if (found.type == TEAM and key not in _OF_TEAMS) or (found.type != TEAM and key in ("level", "project_levels")):
+            raise BadDestinationError(key, "is not a setting", f"A destination of type {found.type} has none.")
     if found.url is not None and not found.missing and not is_address(found.url):
         fix = "Give one that begins with http:// or https://; in a password write / as %2F, ? as %3F and # as %23."
         raise BadDestinationError("url", "is no address", fix)

@@ -149,3 +149,6 @@ class Session(msgspec.Struct, kw_only=True):
     tools: int = 0
     errors: int = 0
     events: int = 0
+    #: In a team's store: the machine that recorded it, and the person it belongs to.
+    machine: str | None = None
+    person: str | None = None

@@ -293,7 +293,7 @@ REFUSED = ("-rf", "--dangerously-skip-permissions", "", "a\nb", "a\x1b[31m", "a\
 def _resumed(agent: str, session_id: str, directory: str | None) -> Resume | None:
     """How to go on with a session of that name, without a store."""
     session = Session(id=1, agent=agent, session_id=session_id, project=directory)
-    store = SimpleNamespace(source_files=lambda numbers: [])
+    store = SimpleNamespace(source_files=lambda numbers: [], shows=lambda number: True)
     index = SimpleNamespace(of=lambda store, number: SimpleNamespace(files=list))
     return resume_of(store, session, index)  # type: ignore[arg-type]  # what it asks of them
 

@@ -54,6 +54,7 @@ COMMANDS = (
     "budget",
     "breakers",
     "cache",
+    "team",
     "token",
     "serve",
     "worker",
@@ -81,6 +82,7 @@ GROUPS = {
     "breakers": ("list", "open", "close"),
     "cache": ("list", "show", "invalidate"),
     "token": ("create", "list", "revoke", "chat"),
+    "team": ("status", "serve", "invite", "join", "leave", "users"),
     "prices": ("list", "show", "check", "update", "reset"),
     "user": ("add", "list", "remove", "password", "role", "audit"),
 }

@@ -88,7 +88,7 @@ def test_users_from_the_first_to_the_last(program: Program) -> None:
     assert "there is no login" in program.run("user").stdout
     assert "ben can log in now, as a viewer." in add(program, "Ben")
     anna = json.loads(add(program, "anna", "--role", "admin", "--json"))
-    assert {"name", "role", "created_at", "changed_at", "logins", "last_seen_at"} == set(anna)
+    assert {"name", "role", "password", "created_at", "changed_at", "logins", "last_seen_at"} == set(anna)
     assert (anna["name"], anna["role"], anna["logins"], anna["last_seen_at"]) == ("anna", "admin", 0, None)
     assert [(user["name"], user["role"]) for user in program.json("user", "list")] == [
         ("anna", "admin"),

@@ -228,7 +228,7 @@ def test_status_names_what_filters_need(asker: Asker, sessions: list[dict[str, A
         ("list_sessions", {"folder": "x"}, "It takes: query, state, limit"),
         ("search", {}, "query (needed)"),
         ("search", {"query": "!!"}, "Give words"),
-        ("usage", {"by": "hour"}, "by is one of agent, day, model"),
+        ("usage", {"by": "hour"}, "by is one of agent, day, machine, model"),
         ("usage", {"since": "soon"}, "Give a span such as 30m"),
         ("read_session", {"session": "zzz"}, "list_sessions and search give ids"),
         ("read_session", {"session": CLAUDE, "first_turn": 9}, "It has turns 1 to 2."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from agenttrace.record.texts.search_index import index_all
 from agenttrace.store import open_store
 from agenttrace.store.annotations import NewAnnotation
 from agenttrace.store.questions import SearchQuery, UsageQuery
+from agenttrace.store.sqlite import removal
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.removal import Removal
 from agenttrace.store.sqlite.store import SqliteStore
@@ -165,13 +167,21 @@ def test_a_removal_that_is_killed_is_finished_by_the_next_recorder(
                     _kill()
 
             shutil.rmtree = some_logs  # type: ignore[assignment]
+        elif step == "words":
+            remove_words = removal.remove_words
+
+            def words(connection: sqlite3.Connection) -> None:
+                remove_words(connection)
+                _kill()
+
+            removal.remove_words = words
         else:
-            name = {"session": "_remove_session", "file": "_remove_file", "words": "_remove_words"}[step]
+            name = {"session": "_remove_session", "file": "_remove_file"}[step]
             real, calls = getattr(Removal, name), iter(range(3))
 
             def once(self: Removal, *args: int) -> None:
                 real(self, *args)
-                if step == "words" or next(calls) == 1:
+                if next(calls) == 1:
                     _kill()
 
             setattr(Removal, name, once)

@@ -186,6 +186,24 @@ def test_system_prompts_and_tools_of_others() -> None:
             assert all(call.parts["tools"] and call.parts["system"] for call in model_calls(store, session).calls)
 
 
+def test_system_prompts_of_documents() -> None:
+    """Cline writes it into the document of a session; those of its subagents have none."""
+    documents = (DATA / "cline-3.0.65" / ".cline" / "data" / "sessions").glob("*/*.messages.json")
+    sizes = {found["sessionId"]: len(found.get("system_prompt", "")) for found in map(_json, documents)}
+    streams = set()
+    with recorded(home=DATA / "cline-3.0.65") as store:
+        for session in store.sessions():
+            for call in model_calls(store, session).calls:
+                main = call.stream == "main"
+                assert call.parts.get("system") == (sizes[session.session_id] if main else None)
+                streams.add(main)
+    assert streams == {True, False}
+
+
+def _json(path: Path) -> Any:  # noqa: ANN401
+    return json.loads(path.read_text())
+
+
 def test_parts_that_are_not_in_the_log() -> None:
     """A part that an agent sends and does not log is unknown, and not 0; what Gemini CLI logs of it is counted."""
     for sample in ("aider-0.86.2", "cline-3.0.65", "continue-cli-1.5.47", "opencode-1.18.33"):

@@ -65,6 +65,21 @@ def test_where_it_runs(run: Run, tmp_path: Path) -> None:
     assert is_caused(tmp_path, facts)
 
 
+def test_a_data_directory_that_is_a_link(tmp_path: Path) -> None:
+    """An agent logs the directory without links; its session would fire the rule again and again."""
+    linked = tmp_path / "linked"
+    (tmp_path / "real").mkdir()
+    linked.symlink_to(tmp_path / "real", target_is_directory=True)
+    action: dict[str, Any] = {"type": "command", "argv": [sys.executable, "-c", "import os; print(os.getcwd())"]}
+    result = asyncio.run(Command(linked, MASK, lambda message, facts: "").run(message(**action)))
+    facts = event()
+    assert facts.session is not None
+    facts.session.project = result.answer["text"]
+    assert is_caused(linked, facts)
+    facts.session.project = str(work_directory(linked, "r"))
+    assert is_caused(linked, facts)
+
+
 @pytest.mark.parametrize("code", [1, 2, 127])
 def test_exit_codes(run: Run, code: int) -> None:
     """Any but 0 is tried again, with what the program said."""

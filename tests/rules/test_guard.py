@@ -212,8 +212,9 @@ def test_an_agent_goes_on_whatever_is_broken(home: Home, damage: str) -> None:
     if damage == "settings":
         home.budgets("[budgets.all]\ntokens = 'many'\n")
     elif damage == "state":
-        for broken in ({"version": 1, "files": {}}, {"version": 1, "files": {}, "until": 1e12, "written_at": 0}):
-            state_files.write_json(guard.state_path(str(home.path)), broken)
+        states: list[dict[str, object]] = [{"files": {}}, {"files": {}, "until": 1e12, "written_at": 0}]
+        for broken in states:
+            state_files.write_json(guard.state_path(str(home.path)), {"version": guard.VERSION} | broken)
             assert _hook(home, said).returncode == 0
     elif damage == "store":
         (home.path / "agenttrace.db").write_bytes(b"not a database" * 1000)
@@ -270,6 +271,8 @@ budgets = st.fixed_dictionaries(
         "agents": st.lists(st.sampled_from(["codex", "claude-code"])),
         "projects": st.lists(st.sampled_from(["shop", "/home/dev/*"])),
         "models": st.lists(st.sampled_from(["gpt-*", "opus"])),
+        "machines": st.lists(st.sampled_from(["laptop-*"]), max_size=1),
+        "persons": st.lists(st.sampled_from(["amy"]), max_size=1),
         "session": st.none() | st.sampled_from(["s", "t"]),
         "agent": st.just("codex"),
     }

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from agenttrace.config.rules import BadRuleError
+from agenttrace.config.rules import BadRuleError, parse_action
 from agenttrace.rules.actions import webhook
 from agenttrace.rules.actions.contract import ActionResult
 from agenttrace.rules.actions.webhook import Webhook, is_public
@@ -111,6 +111,14 @@ def test_headers_of_the_action() -> None:
     assert got.headers["Authorization"] == "Bearer token"
 
 
+@pytest.mark.parametrize("name", ["Idempotency-Key", "idempotency-key", "Webhook-Signature", "Content-Length"])
+def test_headers_that_an_action_cannot_have(name: str) -> None:
+    """Another key would make a receiver take all firings for one."""
+    table = {"type": "webhook", "url": "https://hooks.example.com/x", "headers": {name: "1"}}
+    with pytest.raises(BadRuleError, match="is set by AgentTrace"):
+        parse_action("ops", table, {})
+
+
 def test_dingtalk_signs_the_address() -> None:
     """The rest of the query stays."""
     _, (got,) = send(path="/send?access_token=abc", format="dingtalk", secret="SEC+/")
@@ -125,7 +133,7 @@ def test_dingtalk_signs_the_address() -> None:
     ("status", "outcome"),
     [
         *[(status, "done") for status in (200, 201, 204)],
-        *[(status, "retry") for status in (401, 404, 408, 425, 429, 500, 503)],
+        *[(status, "retry") for status in (401, 402, 403, 404, 405, 407, 408, 409, 425, 429, 500, 503)],
         *[(status, "failed") for status in (302, 304, 400, 410, 413)],
     ],
 )

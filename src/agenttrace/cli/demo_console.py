@@ -37,6 +37,8 @@ _USUAL_PORT = 8317
 #: Of all agents together the budget would be used up in a minute.
 _BUDGET_AGENT = "claude-code"
 _PERIODS = ("month", "week", "day")
+#: Between two sessions of an agent: otherwise they use up the budget within minutes.
+_REST_SECONDS = 40.0
 
 
 def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool, browser: bool = False) -> None:
@@ -115,7 +117,8 @@ class _Show:
         # All else begins when the console is there: on a small machine they would slow each other down.
         stop.call(self._announced.set)
 
-        writer = threading.Thread(target=play, args=(self._home,), kwargs={"speed": speed, "seed": seed, "stop": stop})
+        how = {"speed": speed, "seed": seed, "stop": stop, "rest": _REST_SECONDS}
+        writer = threading.Thread(target=play, args=(self._home,), kwargs=how)
         with beside(self._serving, failed, until=stop):
             self._announced.wait()
             writer.start()

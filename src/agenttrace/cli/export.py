@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
@@ -15,7 +16,7 @@ from agenttrace.cli.export_status import show_exporter, show_one, show_table
 from agenttrace.cli.grouping import StatusFirst
 from agenttrace.cli.options import AsJson, Yes
 from agenttrace.config import Settings, did_you_mean, ensure_home
-from agenttrace.destinations import DestinationSettings, keys_hidden
+from agenttrace.destinations import TEAM, DestinationSettings, keys_hidden
 from agenttrace.export.lock import ExporterLock, owner
 from agenttrace.store.exports import NOTHING, DestinationRow, Ledgers, Listed, State
 from agenttrace.views import figures
@@ -137,7 +138,7 @@ def check(name: MaybeName = None, as_json: AsJson = False) -> None:
     wanted = list(settings.destinations) if name is None else [_configured(settings, name)]
     if not wanted:
         raise _none_configured(settings)
-    results = list(zip(wanted, asyncio.run(_checked(wanted)), strict=True))
+    results = list(zip(wanted, asyncio.run(_checked(wanted, settings.home)), strict=True))
     if as_json:
         output.print_json(
             [
@@ -155,12 +156,14 @@ def check(name: MaybeName = None, as_json: AsJson = False) -> None:
         raise typer.Exit(FAILED)
 
 
-async def _checked(wanted: list[DestinationSettings]) -> list[str | None]:
-    return list(await asyncio.gather(*map(_problem, wanted)))
+async def _checked(wanted: list[DestinationSettings], home: Path) -> list[str | None]:
+    return list(await asyncio.gather(*(_problem(each, home) for each in wanted)))
 
 
-async def _problem(settings: DestinationSettings) -> str | None:
+async def _problem(settings: DestinationSettings, home: Path) -> str | None:
     """What is wrong with a destination, if anything."""
+    if settings.type == TEAM:
+        return await asyncio.to_thread(_problem_of_team, settings, home)
     from agenttrace.export.kinds import UnusableDestinationError, destination_of
     from agenttrace.masking import Mask
 
@@ -173,6 +176,16 @@ async def _problem(settings: DestinationSettings) -> str | None:
         return Mask().text(keys_hidden(settings)(problem)) or None
     finally:
         await destination.close()
+
+
+def _problem_of_team(settings: DestinationSettings, home: Path) -> str | None:
+    from agenttrace.team.joining import position_of
+    from agenttrace.team.membership import NotJoinedError, membership_of
+
+    try:
+        return position_of(membership_of(home, settings.url))[0]
+    except NotJoinedError as error:
+        return str(error)
 
 
 # -- sending --------------------------------------------------------------------------------------------------
@@ -272,8 +285,11 @@ def backfill(
     moment = 0 if since.strip().lower() == "all" else parse_when(since, zone)
     with _changing(name) as found:
         traces = found.exports.destinations.backfill(name, moment)
+        is_team = found.row.kind == TEAM
     when = f"since {figures.clock(moment)}" if moment else "of all time"
     text = f"{figures.counted(traces, 'turn')} {when} are checked for {name}; missing spans are queued."
+    if is_team:
+        text = f"{figures.counted(traces, 'session')} {when} that were held are sent to {name}."
     fields = {"name": name, "since": iso(moment) if moment else None, "traces": traces}
     output.answer(fields, text, as_json=as_json)
     _note_no_exporter(found.settings, quiet=as_json)
@@ -293,6 +309,8 @@ def forget(name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
     with ExporterLock(ensure_home(settings)), _changing(name, removed=True) as found:
         if not yes:
             question = f"Reset {name}? Spans that it still has will exist there twice when they are sent again."
+            if found.row.kind == TEAM:
+                question = f"Reset {name}? Everything is sent again; what it has already stays as it is."
             output.confirm(question, fix=f"Add --yes to reset {name}.", refused="nothing was reset")
         number = found.exports.destinations.forget(name)
         Journal(settings.home, name).path.unlink(missing_ok=True)

@@ -14,15 +14,17 @@ import typer
 from agenttrace.cli import opening, output
 from agenttrace.cli.child_process import GRACE_SECONDS, until_store_changes, when_input_ends
 from agenttrace.cli.errors import FAILED, INTERRUPTED
+from agenttrace.cli.export_status import unit_of
 from agenttrace.cli.progress import SendingProgress
 from agenttrace.cli.stopping import setter, stop_event, until_stopped
+from agenttrace.destinations import TEAM
 from agenttrace.record.lock import owner
 from agenttrace.views import figures, times
 from agenttrace.views.places import store_path
 from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from agenttrace.config import Settings
     from agenttrace.export.exporter import Exporter
@@ -48,7 +50,7 @@ def on(settings: Settings, *, as_json: bool, until_input_ends: bool) -> None:
     began, started, before = time.monotonic(), time.time(), tally(settings)
     if not as_json:
         names = ", ".join(each.name for each in settings.destinations)
-        output.say(f"Sending spans to {names}. Ctrl-C stops it; nothing is lost.", "bold")
+        output.say(f"Sending to {names}. Ctrl-C stops it; nothing is lost.", "bold")
 
     async def main(stop: asyncio.Event) -> None:
         if until_input_ends:
@@ -88,7 +90,7 @@ def make_exporter(settings: Settings) -> Exporter:
     from agenttrace.record.texts.session_texts import SessionTexts
 
     texts = SessionTexts().contents
-    return Exporter(settings, texts=texts, mask=Mask(settings.export.mask).text, agents=FACTS)
+    return Exporter(settings, texts=texts, mask=Mask(settings.export.mask), agents=FACTS)
 
 
 async def keep_sending(settings: Settings, stop: asyncio.Event) -> None:
@@ -116,7 +118,7 @@ def tally(settings: Settings, since: float = 0.0) -> _Tally:
     if not store_path(settings).exists():
         return _Tally({}, 0, {})
     with opening.opened_store(settings, read_only=False) as store:
-        found, rows = store.exports.ledger.counts(), store.exports.destinations.rows()
+        found, rows = store.exports.counts(), store.exports.destinations.rows()
         sent = store.exports.annotations.counts(since)
         annotations = {
             row.name: {**sent.get(row.destination_id, {}), "left": store.exports.annotations.left(row.destination_id)}
@@ -169,24 +171,24 @@ def _report(
     if as_json:
         output.print_json({"destinations": found, "open_turns": after.open_turns, "seconds": round(seconds, 3)})
     else:
-        _say(found, after.open_turns, seconds)
+        _say(found, {each.name: each.type for each in settings.destinations}, after.open_turns, seconds)
     return bool(left) or any(each["refused"] or each["unknown"] for each in found)
 
 
-def _say(found: list[dict[str, Any]], open_turns: int, seconds: float) -> None:
+def _say(found: list[dict[str, Any]], kinds: Mapping[str, str], open_turns: int, seconds: float) -> None:
     for each in found:
-        output.say(f"{each['name']}: {_outcome(each)}")
+        output.say(f"{each['name']}: {_outcome(each, unit_of(kinds[each['name']]))}")
         if each["reason"]:
             output.complain(f"{each['name']}: {one_line(each['reason'])}", _fix(each))
         elif each["refused"] or each["unknown"] or each["refused_annotations"]:
             output.note(f"See the answers: agenttrace export status {each['name']}", "yellow")
-    if open_turns:
+    if open_turns and any(kind != TEAM for kind in kinds.values()):
         output.note(f"{figures.counted(open_turns, 'turn')} not finished; they are sent when they are.")
     output.note(f"Took {figures.duration(round(seconds * times.MICROS))}.")
 
 
-def _outcome(each: dict[str, Any]) -> str:
-    parts = [f"{figures.counted(each['acknowledged'], 'span')} acknowledged"] if each["acknowledged"] else []
+def _outcome(each: dict[str, Any], unit: str) -> str:
+    parts = [f"{figures.counted(each['acknowledged'], unit)} acknowledged"] if each["acknowledged"] else []
     parts += [f"{figures.count(each[state])} {state}" for state in ("refused", "unknown", "dropped") if each[state]]
     if each["left"]:
         parts.append(f"{figures.count(each['left'])} left")

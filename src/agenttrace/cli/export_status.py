@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agenttrace.cli import output
 from agenttrace.cli.columns import Column, print_table
+from agenttrace.destinations import TEAM
 from agenttrace.views import figures, times
 from agenttrace.views.plain import one_line
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 Fields = Mapping[str, Any]
 
+ROW = "row"
 _WORDS = {
     "idle": "up to date",
     "sending": "sending",
@@ -55,18 +57,19 @@ def show_exporter(found: Fields) -> None:
 
 def show_one(each: Fields, spans: Mapping[str, list[dict[str, Any]]]) -> None:
     """One destination in detail."""
+    unit = unit_of(each["kind"])
     output.fact("destination", each["name"], "bold")
     output.fact("kind", f"{each['kind']}{', ' + each['address'] if each['address'] else ''}")
     output.fact("state", state_words(each), _STYLES.get(each["state"], ""))
-    output.fact("acknowledged", figures.counted(each["acknowledged"], "span"))
+    output.fact("acknowledged", figures.counted(each["acknowledged"], unit))
     oldest = f", the oldest {_ago(each['oldest_queued_at'])}" if each["oldest_queued_at"] else ""
-    output.fact("queued", f"{figures.counted(_queued(each), 'span')}{oldest}")
-    output.fact("refused", figures.counted(each["refused"], "span"), "bold red" if each["refused"] else "")
-    output.fact("unknown", figures.counted(each["unknown"], "span"), "bold yellow" if each["unknown"] else "")
-    output.fact("dropped", f"{figures.counted(each['dropped'], 'span')} removed from the store before they were sent")
-    output.fact("late", f"{figures.counted(each['late'], 'span')} changed after they were sent")
+    output.fact("queued", f"{figures.counted(_queued(each), unit)}{oldest}")
+    output.fact("refused", figures.counted(each["refused"], unit), "bold red" if each["refused"] else "")
+    output.fact("unknown", figures.counted(each["unknown"], unit), "bold yellow" if each["unknown"] else "")
+    output.fact("dropped", f"{figures.counted(each['dropped'], unit)} removed from the store before they were sent")
+    output.fact("late", f"{figures.counted(each['late'], unit)} changed after they were sent")
     if each["rejected"]:
-        output.fact("rejected", f"{figures.counted(each['rejected'], 'span')}, and it did not say which")
+        output.fact("rejected", f"{figures.counted(each['rejected'], unit)}, and it did not say which")
     if each["annotations"] or each["refused_annotations"]:
         output.fact("annotations", f"{figures.count(each['annotations'])} acknowledged")
     if each["refused_annotations"]:
@@ -83,6 +86,11 @@ def show_one(each: Fields, spans: Mapping[str, list[dict[str, Any]]]) -> None:
         _show_spans(state, each[state], entries)
     for text in _remarks(each, named=False):
         output.note(text, "yellow")
+
+
+def unit_of(kind: str) -> str:
+    """What a destination of this type gets."""
+    return ROW if kind == TEAM else "span"
 
 
 def state_words(each: Fields) -> str:
@@ -127,15 +135,18 @@ def _queued(each: Fields) -> int:
 
 def _remarks(each: Fields, *, named: bool = True) -> Iterable[str]:
     """What to do about refused and unknown spans."""
-    name = each["name"]
+    name, unit = each["name"], unit_of(each["kind"])
     if named and each["reason"]:
         yield state_words(each)
-    if each["refused"]:
+    if each["refused"] and unit == ROW:
+        why = one_line(each["last_error"] or "")
+        yield f"{figures.counted(each['refused'], unit)} refused; they are not sent again{why and f': {why}'}"
+    elif each["refused"]:
         see = f"see why: agenttrace export status {name}; " if named else ""
-        yield f"{figures.counted(each['refused'], 'span')} refused; {see}again: agenttrace export retry {name}"
+        yield f"{figures.counted(each['refused'], unit)} refused; {see}again: agenttrace export retry {name}"
     if each["unknown"]:
         yield (
-            f"{figures.counted(each['unknown'], 'span')} sent without an answer. Check whether they arrived; "
+            f"{figures.counted(each['unknown'], unit)} sent without an answer. Check whether they arrived; "
             f"if so: agenttrace export accept {name}; if not: agenttrace export retry {name} --unknown"
         )
 

@@ -11,7 +11,7 @@ import typer
 from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import UsageError
-from agenttrace.cli.options import Agent, AsJson, Project
+from agenttrace.cli.options import Agent, AsJson, Machine, Person, Project, only
 from agenttrace.cli.sessions import short_id
 from agenttrace.prices.costing import Cashier
 from agenttrace.views import figures
@@ -49,7 +49,7 @@ two times has no duration. What forks repeat counts once. Whole days count.
 
 _ALWAYS = "all"
 View = Literal["findings", "tools", "models"]
-Split = Literal["agent", "project", "model"]
+Split = Literal["agent", "project", "model", "machine", "person"]
 Sort = Literal[
     "calls", "failures", "failure_rate", "errors", "p50", "p95", "max", "total", "speed", "cache", "cost", "turn_cost",
     "sessions", "last", "name",
@@ -65,6 +65,8 @@ def insights(
     until: Annotated[str | None, typer.Option(metavar="WHEN", help="Before this day.")] = None,
     agent: Agent = None,
     project: Project = None,
+    machine: Machine = None,
+    person: Person = None,
     model: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Filter by model; repeatable.")] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="The maximum number of rows.", show_default="10 findings of each kind")
@@ -82,8 +84,10 @@ def insights(
         None if since == _ALWAYS else since,
         until,
         settings.usage.timezone,
-        agents=frozenset() if name is None else frozenset([name]),
+        agents=only(name),
         project_contains=project,
+        machines=only(machine),
+        persons=only(person),
         models=frozenset(model or ()),
     )
     if view == "findings":

@@ -16,6 +16,8 @@ Since = Annotated[
 Limit = Annotated[int, typer.Option(min=0, help="The maximum number of rows; 0: all.")]
 Agent = Annotated[str | None, typer.Option(metavar="NAME", help="Filter by agent.")]
 Project = Annotated[str | None, typer.Option(metavar="TEXT", help="Filter by a part of the working directory.")]
+Machine = Annotated[str | None, typer.Option(metavar="NAME", help="Filter by machine, in a team's store.")]
+Person = Annotated[str | None, typer.Option(metavar="NAME", help="Filter by person, in a team's store.")]
 Site = Annotated[int | None, typer.Option(metavar="ID", help="Filter by store.")]
 Member = Annotated[int | None, typer.Option(metavar="ID", help="Filter by member.")]
 Number = Annotated[int, typer.Argument(metavar="ID", help="A number from the list.")]
@@ -30,5 +32,10 @@ Browser = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
-Role = Literal["viewer", "admin"]
-ROLES = "viewer: read only; admin: read and change."
+Role = Literal["viewer", "member", "admin"]
+ROLES = "viewer: read only; member: the same, and own sessions in full on a team server; admin: read and change."
+
+
+def only(value: str | None) -> frozenset[str]:
+    """An option as a filter of the store; without it, everything."""
+    return frozenset() if value is None else frozenset([value])

@@ -10,7 +10,7 @@ import typer
 from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_list, print_table
 from agenttrace.cli.errors import UsageError
-from agenttrace.cli.options import Agent, AsJson, Project, Since
+from agenttrace.cli.options import Agent, AsJson, Machine, Person, Project, Since, only
 from agenttrace.cli.sessions import find_one, short_ids
 from agenttrace.prices.costing import Cashier
 from agenttrace.store.questions import OutcomeGroup, SessionFilter
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 EPILOG = """
   agenttrace outcomes --since 7d     the sessions of the last week, in figures
   agenttrace outcomes --by project   what a commit costs in each project
+  agenttrace outcomes --by person    and of each person, in a team's store
   agenttrace outcomes 5bc45ad6       files, commits and tests of one session
   agenttrace outcomes 5bc45ad6 --patch | git apply --check    its edits, in order, as a patch
   agenttrace outcomes 5bc45ad6 --json | jq '.commits[] | select(.kept)'
@@ -44,6 +45,8 @@ def outcomes(
     ] = None,
     agent: Agent = None,
     project: Project = None,
+    machine: Machine = None,
+    person: Person = None,
     since: Since = None,
     by: Annotated[OutcomeGroup | None, typer.Option(help="Group by, with the cost of a commit.")] = None,
     limit: Annotated[
@@ -62,7 +65,7 @@ def outcomes(
     the git repository of the working directory, which is only read. Nothing is guessed.
     """
     if session is not None:
-        if by or since or agent or project or limit is not None:
+        if by or since or agent or project or machine or person or limit is not None:
             raise UsageError("a session and filters do not go together", "Give the session alone, or only filters.")
         if patch or path is not None:
             _edits(session, path, as_json=as_json)
@@ -76,8 +79,10 @@ def outcomes(
     settings = opening.settings()
     name = opening.checked_agent(agent)
     wanted = SessionFilter(
-        agents=frozenset() if name is None else frozenset([name]),
+        agents=only(name),
         project_contains=project,
+        machines=only(machine),
+        persons=only(person),
         since=parse_since(since, settings.usage.timezone),
     )
     shown = limit if limit is not None else 0 if as_json or by else _LATEST

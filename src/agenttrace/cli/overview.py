@@ -9,6 +9,7 @@ import msgspec
 from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.options import AsJson
+from agenttrace.cli.sessions import last_part
 from agenttrace.prices.costing import Cashier
 from agenttrace.store.questions import SessionFilter
 from agenttrace.store.session_state import recent_since
@@ -18,6 +19,7 @@ from agenttrace.views.exports import exports_fields
 from agenttrace.views.overview import overview_fields
 from agenttrace.views.overview_days import DayBook
 from agenttrace.views.plain import one_line
+from agenttrace.views.team import PersonNow, current_filter, team_now
 
 if TYPE_CHECKING:
     from agenttrace.store.session_state import SessionState
@@ -46,14 +48,17 @@ def overview(as_json: AsJson = False) -> None:
         destinations = exports_fields(store.exports.ledgers(), settings)["destinations"]
         attention = attention_of(store, settings, cashier, destinations)
         sessions = _current(store)
+        now = team_now(store.sessions(current_filter()))
     if as_json:
-        output.print_json({**found, "sessions": sessions, "attention": msgspec.to_builtins(attention)})
+        more = {"sessions": sessions, "now": msgspec.to_builtins(now), "attention": msgspec.to_builtins(attention)}
+        output.print_json({**found, **more})
         return
     print_table(_PERIODS, found["periods"])
     if found["currency_problem"]:
         output.note(found["currency_problem"], "yellow")
     output.say()
     output.fact("sessions", ", ".join(f"{number} {state}" for state, number in sessions.items()))
+    _show_now(now)
     _show_attention(attention)
     if found["projects"]:
         output.say()
@@ -67,6 +72,13 @@ def _current(store: Store) -> dict[str, int]:
         state: len(store.sessions(SessionFilter(states=frozenset([state]), since=since.get(state, recent_since()))))
         for state in _CURRENT
     }
+
+
+def _show_now(now: list[PersonNow]) -> None:
+    """Who works on what, in a team's store."""
+    for number, each in enumerate(found for found in now if found.person is not None):
+        projects = dict.fromkeys(last_part(session.project) or session.agent for session in each.sessions)
+        output.fact("" if number else "persons", f"{one_line(each.person or '')}: {', '.join(projects)}")
 
 
 def _show_attention(attention: list[Attention]) -> None:

@@ -48,6 +48,7 @@ from agenttrace.cli import (
     status,
     statusline,
     tail,
+    team,
     token,
     trigger,
     up,
@@ -174,6 +175,7 @@ _add_group(_CARE, "export", export.app, "Export spans to other systems, each spa
 _add_group(_CARE, "rules", rules.app, "Start actions when something is recorded: rules.", rules.EPILOG)
 _add(_CARE, "guard", guard.guard, guard.EPILOG)
 _add_group(_CARE, "hooks", hooks.app, "Have agents ask the guard: hooks in their settings.", hooks.EPILOG)
+_add_group(_CARE, "team", team.app, "Share sessions with a team: push to its server, or run one.", team.EPILOG)
 _add(_CARE, "prune", prune.prune, prune.EPILOG)
 _add_group(_CARE, "token", token.app, "Manage API tokens, and create chat tokens for tests.", token.EPILOG)
 _add_group(_CARE, "user", user.app, "Manage users of the console.", user.EPILOG)

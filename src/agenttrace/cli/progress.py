@@ -37,13 +37,13 @@ class ImportProgress:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def expect(self, total: int) -> None:
+    def expect(self, total: int, unit: str = "bytes") -> None:
         """Begin the bar of the import."""
         if total:
-            self._task = self._progress.add_task("Importing", total=total, unit="bytes")
+            self._task = self._progress.add_task("Importing", total=total, unit=unit)
 
     def advance(self, count: int) -> None:
-        """Add bytes that were read."""
+        """Add what was read."""
         if self._task is not None:
             self._progress.advance(self._task, count)
 

@@ -92,7 +92,8 @@ def _say_trouble(settings: Settings, found: Sequence[RuleRow]) -> None:
         for action in each.do:
             if action.missing:
                 names = ", ".join(action.missing)
-                output.note(f"{each.name} waits: {names} is not set, which action {action.name} needs.", "yellow")
+                where = "where agenttrace up or agenttrace record is started"
+                output.note(f"{each.name}: {names} is not set here; action {action.name} needs it {where}.", "yellow")
     if active and owner(settings.home) is None:
         output.note("No rules are run now. They are while agenttrace up or agenttrace record does.", "yellow")
 

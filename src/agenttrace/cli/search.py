@@ -11,7 +11,7 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import UsageError
-from agenttrace.cli.options import Agent, AsJson, Project, Since
+from agenttrace.cli.options import Agent, AsJson, Machine, Person, Project, Since, only
 from agenttrace.cli.progress import ImportProgress
 from agenttrace.cli.sessions import find_one, short_id
 from agenttrace.cli.stopping import stop_event
@@ -53,6 +53,8 @@ def search(
     ] = None,
     agent: Agent = None,
     project: Project = None,
+    machine: Machine = None,
+    person: Person = None,
     since: Since = None,
     until: Annotated[str | None, typer.Option(metavar="WHEN", help="Before this time.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="The maximum number of matches.")] = 20,
@@ -72,6 +74,8 @@ def search(
             session=None if session is None else find_one(store, session).id,
             agents=_agents(store, agent),
             project_contains=project,
+            machines=only(machine),
+            persons=only(person),
             since=period[0],
             until=period[1],
             limit=limit,
@@ -95,8 +99,9 @@ def _print(page: hits.SearchPage, query: SearchQuery, *, as_json: bool) -> None:
     for match in page.matches:
         _show(match, terms)
     if not page.matches:
-        filters = (query.session, query.agents, query.project_contains, query.since, query.until)
-        elsewhere = " there; try fewer filters" if any(filters) else ""
+        filters = (query.session, query.agents, query.project_contains, query.machines, query.persons)
+        period = (query.since, query.until)
+        elsewhere = " there; try fewer filters" if any((*filters, *period)) else ""
         output.say(f"Nothing recorded contains {one_line(query.text)!r}{elsewhere}.")
     elif page.next is not None:
         output.note(f"The newest {query.limit}; more with --limit.")
@@ -137,6 +142,8 @@ def _fields(match: hits.TextMatch | hits.AnnotationMatch) -> dict[str, Any]:
         **fields,
         "title": title_of(event.session) or None,
         "project": event.session.project,
+        "machine": event.session.machine,
+        "person": event.session.person,
         "kind": None if content is None else content.kind,
         "snippet": None if content is None else hits.snippet(content.text, match.place),
     }
@@ -155,6 +162,8 @@ def _annotation_fields(match: hits.AnnotationMatch) -> dict[str, Any]:
         "span_id": None if annotation.span_id is None else annotation.span_id.hex(),
         "title": title_of(session) or None,
         "project": session.project,
+        "machine": session.machine,
+        "person": session.person,
         "kind": annotation.kind,
         "snippet": hits.snippet(match.text, match.place),
     }

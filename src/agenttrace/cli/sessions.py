@@ -11,7 +11,7 @@ import typer
 from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_list
 from agenttrace.cli.errors import CommandError, UsageError
-from agenttrace.cli.options import Agent, AsJson, Project, Since
+from agenttrace.cli.options import Agent, AsJson, Machine, Person, Project, Since, only
 from agenttrace.store import errors
 from agenttrace.store.annotations import NO_MARKS
 from agenttrace.store.questions import OutcomeFigures, OutcomeKind, SessionFilter
@@ -39,6 +39,7 @@ EPILOG = """
   agenttrace sessions --project shop --since 7d  one project, last week
   agenttrace sessions --with-commits             sessions in which commits were made
   agenttrace sessions --with failed_tests        sessions whose last run of tests failed
+  agenttrace sessions --person amy               of a team's store: the sessions of one person
   agenttrace sessions --starred --label bug      sessions with a star and a label
   agenttrace sessions --score 'quality<3'        sessions with a low score
   agenttrace sessions --json | jq '.[].cost'
@@ -51,6 +52,8 @@ STATE_STYLES = {"working": "bold green", "waiting": "bold yellow", "interrupted"
 def sessions(
     agent: Agent = None,
     project: Project = None,
+    machine: Machine = None,
+    person: Person = None,
     since: Since = None,
     state: Annotated[SessionState | None, typer.Option(help="Filter by state.")] = None,
     with_commits: Annotated[
@@ -75,8 +78,10 @@ def sessions(
     settings = opening.settings()
     name = opening.checked_agent(agent)
     wanted = SessionFilter(
-        agents=frozenset() if name is None else frozenset([name]),
+        agents=only(name),
         project_contains=project,
+        machines=only(machine),
+        persons=only(person),
         since=parse_since(since, settings.usage.timezone),
         states=frozenset() if state is None else frozenset([state]),
         labels=frozenset(name.strip() for name in label),
@@ -106,7 +111,7 @@ def sessions(
             )
             for session in found
         ],
-        (*(_COLUMNS if outcomes else _WITHOUT_OUTCOMES), *(_MARKS if marks else ())),
+        (*(_COLUMNS if outcomes else _WITHOUT_OUTCOMES), *_team_columns(found), *(_MARKS if marks else ())),
         _fields,
         as_json=as_json,
         empty="No session matches. Try fewer filters, or record first: agenttrace record --once",
@@ -178,7 +183,7 @@ _COLUMNS: tuple[Column[_Row], ...] = (
     Column("state", lambda row: row.session.state, style=STATE_STYLES),
     Column("last", lambda row: figures.clock(row.session.last_at), right=True, optional=2),
     Column("title", lambda row: one_line(title_of(row.session), 200), least=16),
-    Column("project", lambda row: _last_part(row.session.project), least=8, optional=7),
+    Column("project", lambda row: last_part(row.session.project), least=8, optional=7),
     Column("turns", lambda row: row.session.turns, right=True, optional=3),
     Column("tools", lambda row: _tools(row.session), right=True, optional=4),
     Column("in", lambda row: figures.tokens(row.bill.all_input), right=True, optional=6),
@@ -189,9 +194,18 @@ _COLUMNS: tuple[Column[_Row], ...] = (
 )
 #: Where no session was examined yet, as after a first import: nothing is known, which is not the same as no change.
 _WITHOUT_OUTCOMES = tuple(column for column in _COLUMNS if column.name not in ("changes", "commits"))
+_TEAM: tuple[Column[_Row], ...] = (
+    Column("machine", lambda row: one_line(row.session.machine or "") or None, least=8, optional=2),
+    Column("person", lambda row: one_line(row.session.person or "") or None, least=6, optional=3),
+)
 _MARKS: tuple[Column[_Row], ...] = (
     Column("marks", lambda row: one_line(marks_text(row.marks), 60), least=8, optional=8, style="yellow"),
 )
+
+
+def _team_columns(found: list[Session]) -> tuple[Column[_Row], ...]:
+    """The columns of a team's store, where some session has a value for them."""
+    return tuple(column for column in _TEAM if any(getattr(session, column.name) for session in found))
 
 
 def _tools(session: Session) -> str:
@@ -229,5 +243,6 @@ def _shared(one: str, other: str) -> int:
     )
 
 
-def _last_part(project: str | None) -> str:
+def last_part(project: str | None) -> str:
+    """The name of a directory."""
     return one_line((project or "").rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1])

@@ -99,6 +99,7 @@ def _show_header(session: Session, bill: Bill, agreement: Agreement) -> None:
         "session": session.session_id,
         "agent": " ".join(part for part in (opening.agent_title(session.agent), session.version) if part),
         "project": " ".join(part for part in (session.project, session.branch and f"({session.branch})") if part),
+        "recorded": recorded_on(session),
         "forked from": session.parent,
         "model": session.model,
         "time": _period(session),
@@ -111,6 +112,12 @@ def _show_header(session: Session, bill: Bill, agreement: Agreement) -> None:
         if value:
             output.fact(name, one_line(value))
     output.say()
+
+
+def recorded_on(session: Session) -> str:
+    """``on laptop-amy by amy``, of a team's store; empty elsewhere."""
+    parts = (session.machine and f"on {session.machine}", session.person and f"by {session.person}")
+    return " ".join(filter(None, parts))
 
 
 def _period(session: Session) -> str:

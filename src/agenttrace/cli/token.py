@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 EPILOG = """
   agenttrace token create ci --days 90     for a script that reads /api/v1
   TOKEN=$(agenttrace token create ops --role admin)
+  agenttrace token create amys-script --role member --user amy
   agenttrace token list
   agenttrace token revoke ci
   agenttrace token chat --user u1 --site 1     for a test of the chat
@@ -61,13 +62,15 @@ def create_token(
     days: Annotated[
         float | None, typer.Option(min=0.001, max=3650, help="Days until it expires.", show_default="until revoked")
     ] = None,
+    user: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The user it acts for, whose sessions are its own.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create an API token. It is printed once and cannot be shown again."""
     seconds = None if days is None else round(days * _DAY)
-    made, stored = audited_change(
-        "token.create", f"{name} {role}", lambda store: store.tokens.create(name, role, seconds)
-    )
+    target = f"{name} {role}" if user is None else f"{name} {role} for {user}"
+    made, stored = audited_change("token.create", target, lambda store: store.tokens.create(name, role, seconds, user))
     output.answer({"token": made, **token_fields(stored)}, made, as_json=as_json)
     if not as_json:
         output.note(
@@ -127,6 +130,7 @@ def token_fields(token: ApiToken) -> dict[str, Any]:
     return {
         "name": token.name,
         "role": token.role,
+        "user": token.person,
         "created_at": times.iso(token.created_at),
         "last_used_at": times.iso(token.seen_at),
         "expires_at": times.iso(token.expires_at),
@@ -143,6 +147,7 @@ def _expires(token: ApiToken) -> Text:
 _COLUMNS: tuple[Column[ApiToken], ...] = (
     Column("name", lambda token: token.name, least=8),
     Column("role", lambda token: token.role, style={"admin": "bold"}),
+    Column("for", lambda token: token.person or "", optional=2),
     Column("created", lambda token: figures.clock(token.created_at), right=True, optional=1),
     Column("last used", lambda token: figures.clock(token.seen_at), right=True),
     Column("expires", _expires, right=True),

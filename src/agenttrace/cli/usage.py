@@ -11,7 +11,7 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_table, table_lines
-from agenttrace.cli.options import AsJson, Since
+from agenttrace.cli.options import AsJson, Machine, Person, Since, only
 from agenttrace.cli.sessions import short_id
 from agenttrace.prices.costing import Bill, Cashier
 from agenttrace.store.questions import NOTHING, Agreement, SessionFilter, UsageQuery
@@ -33,6 +33,7 @@ EPILOG = """
   agenttrace usage                            by day
   agenttrace usage --by model --since 30d     cost of each model
   agenttrace usage --by project               cost of each project
+  agenttrace usage --by person                of each person, in a team's store
   agenttrace usage --by project --commits     and of a commit in each
   agenttrace usage --by month --json | jq .total.cost
   agenttrace usage --check                    compare with the totals that agents write
@@ -43,12 +44,14 @@ a model without a price are shown as unpriced (?), never as free.
 """
 
 
-By = Literal["day", "month", "model", "agent", "project", "session"]
+By = Literal["day", "month", "model", "agent", "project", "session", "machine", "person"]
 
 
 def usage(
     by: Annotated[By, typer.Option(help="Group by.")] = "day",
     since: Since = None,
+    machine: Machine = None,
+    person: Person = None,
     commits: Annotated[
         bool, typer.Option("--commits", help="Add commits, changed lines and the cost of a commit.")
     ] = False,
@@ -58,14 +61,15 @@ def usage(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show tokens and cost by day, month, model, agent, project or session."""
+    """Show tokens and cost by day, month, model, agent, project, session, machine or person."""
     settings = opening.settings()
     moment = parse_since(since, settings.usage.timezone)
     if check:
-        differ = _check(settings, moment, as_json=as_json)
+        sessions = SessionFilter(since=moment, machines=only(machine), persons=only(person))
+        differ = _check(settings, sessions, as_json=as_json)
         raise typer.Exit(1 if differ and exit_code else 0)
     since_day = None if since is None else first_day(since, settings.usage.timezone)
-    cashier, query = Cashier.load(settings), UsageQuery(by=by, since_day=since_day)
+    cashier, query = Cashier.load(settings), _query(by, since_day, machine, person)
     outcomes: OutcomeReport | None = None
     with opening.opened_store(settings) as store:
         report = usage_report(store, cashier, query)
@@ -82,6 +86,10 @@ def usage(
         )
     else:
         _show(report, outcomes)
+
+
+def _query(by: By, since_day: str | None, machine: str | None, person: str | None) -> UsageQuery:
+    return UsageQuery(by=by, since_day=since_day, machines=only(machine), persons=only(person))
 
 
 def _fields(report: UsageReport, outcomes: OutcomeReport | None) -> dict[str, Any]:
@@ -156,11 +164,11 @@ def _label(by: str, group: GroupUsage) -> str:
 # -- against the agents' own totals ---------------------------------------------------------------------------
 
 
-def _check(settings: Settings, since: int | None, *, as_json: bool) -> int:
-    """Compare all sessions with the totals of their agents; how many differ."""
+def _check(settings: Settings, wanted: SessionFilter, *, as_json: bool) -> int:
+    """Compare these sessions with the totals of their agents; how many differ."""
     with opening.opened_store(settings) as store:
         totals = store.sessions_with_totals()
-        sessions = store.sessions(SessionFilter(since=since))
+        sessions = store.sessions(wanted)
         found = [(session, store.agreement(session.id) if session.id in totals else NOTHING) for session in sessions]
     differing = [entry for entry in found if entry[1].status == "differ"]
     counts: Counter[str] = Counter(agreement.status for _, agreement in found)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 EPILOG = """
   agenttrace user add anna                 asks for a password; anna is a viewer
   agenttrace user add ben --role admin     ben is an admin
+  agenttrace user add chris --role member  on a team server: own sessions in full, figures of others
   agenttrace user list
   agenttrace user audit --limit 20         who changed what
 
@@ -46,10 +47,13 @@ def add_user(
     name: NameArgument,
     role: Annotated[Role, typer.Option(help=ROLES)] = "viewer",
     password_stdin: FromStdin = False,
+    sso: Annotated[bool, typer.Option("--sso", help="Without a password: the user logs in by OpenID Connect.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Add a user of the console."""
-    name, password_hash = _stored_name(name), _new_password(password_stdin)
+    if sso and password_stdin:
+        raise UsageError("a user with --sso has no password", "Leave out --password-stdin.")
+    name, password_hash = _stored_name(name), None if sso else _new_password(password_stdin)
     user = audited_change("user.add", name, lambda store: store.users.add(name, role, password_hash))
     output.answer(user_fields(user), f"{user.name} can log in now, as {_article(user.role)}.", as_json=as_json)
 
@@ -87,7 +91,7 @@ def set_password(name: NameArgument, password_stdin: FromStdin = False, as_json:
 @app.command("role")
 def set_role(
     name: NameArgument,
-    role: Annotated[Role, typer.Argument(metavar="viewer|admin", help=ROLES)],
+    role: Annotated[Role, typer.Argument(metavar="viewer|member|admin", help=ROLES)],
     as_json: AsJson = False,
 ) -> None:
     """Change the role of a user."""
@@ -113,6 +117,7 @@ def user_fields(user: User) -> dict[str, Any]:
     return {
         "name": user.name,
         "role": user.role,
+        "password": user.has_password,
         "created_at": iso(user.created_at),
         "changed_at": iso(user.changed_at),
         "logins": user.logins,
@@ -173,7 +178,7 @@ def _ask_password() -> str:
 
 
 def _article(role: str) -> str:
-    return "an admin" if role == "admin" else "a viewer"
+    return "an admin" if role == "admin" else f"a {role}"
 
 
 def _ended(logins: int) -> str:

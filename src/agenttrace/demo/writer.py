@@ -55,17 +55,18 @@ def play(
     seed: int = 0,
     stop: threading.Event,
     sessions: int | None = None,
+    rest: float = 0.0,
     clock: Callable[[], float] = time.time,
 ) -> None:
     """Write live until ``stop`` is set or every agent has had its number of ``sessions``.
 
-    ``speed`` 2 takes half the time, infinity none at all.
+    ``speed`` 2 takes half the time, infinity none at all. ``rest``: seconds between two sessions of an agent.
     """
     began = time.monotonic()
     order = count()
     # In the order of time, which makes the list a heap.
     waiting = [
-        (number * _APART, next(order), _lines(each, target_home, seed, sessions, clock))
+        (number * _APART, next(order), _lines(each, target_home, seed, sessions, rest, clock))
         for number, each in enumerate(FORMATS.values())
     ]
     while waiting and not stop.is_set():
@@ -133,12 +134,16 @@ def _one_session(target_home: Path, each: FakeLog, seed: str, start: float, end:
         os.utime(target_home / path, (moment, moment))
 
 
-def _lines(each: FakeLog, home: Path, seed: int, sessions: int | None, clock: Callable[[], float]) -> Iterator[LogLine]:
+def _lines(
+    each: FakeLog, home: Path, seed: int, sessions: int | None, rest: float, clock: Callable[[], float]
+) -> Iterator[LogLine]:
     """One session after the other; every agent begins with a different story."""
     offset = list(FORMATS).index(each.agent) + seed
     for number in count() if sessions is None else range(sessions):
         fake = FakeSession(seed=f"{seed}/{number}/{each.agent}", clock=clock, home=str(home))
         yield from each.session(STORIES[(offset + number) % len(STORIES)], fake)
+        if rest:
+            yield LogLine(path="", data=b"", delay=rest)
 
 
 def write(target_home: Path, line: LogLine) -> None:

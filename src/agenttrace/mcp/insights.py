@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from agenttrace.mcp.naming import agent_named
-from agenttrace.mcp.tool import DATA_NOTE, Agent, Arguments, Project, Tool, ToolAnswer, most, text
+from agenttrace.mcp.naming import agent_named, team_filters
+from agenttrace.mcp.tool import DATA_NOTE, Agent, Project, TeamArguments, Tool, ToolAnswer, most, text
 from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.views.findings import Finding, findings
 from agenttrace.views.insights import (
@@ -26,14 +26,14 @@ _NAME_CHARS, _TEXT_CHARS = 200, 400
 _SPANS = 5
 
 View = Literal["findings", "tools", "models"]
-Split = Literal["agent", "project", "model"]
+Split = Literal["agent", "project", "model", "machine", "person"]
 
 
-class InsightArguments(Arguments, frozen=True, kw_only=True):
+class InsightArguments(TeamArguments, frozen=True, kw_only=True):
     """Which insights."""
 
     view: Annotated[View, msgspec.Meta(description="What to tell.")] = "findings"
-    by: Annotated[Split, msgspec.Meta(description="Divide tools by this; models by agent or project.")] | None = None
+    by: Annotated[Split, msgspec.Meta(description="Divide tools or models by this; models not by model.")] | None = None
     kind: Annotated[FindingKind, msgspec.Meta(description="Only findings of this kind.")] | None = None
     since: Annotated[str, text("From that day on: 7d, today, 2026-11-01, ISO time, or all.", 100)] = "30d"
     until: Annotated[str, text("Before that day; written like since.", 100)] | None = None
@@ -117,6 +117,7 @@ def told(context: ToolContext, asked: InsightArguments) -> Insights:
         context.settings.usage.timezone,
         agents=frozenset() if agent is None else frozenset([agent]),
         project_contains=asked.project,
+        **team_filters(asked),
         models=frozenset() if asked.model is None else frozenset([asked.model]),
     )
     if asked.view == "tools":

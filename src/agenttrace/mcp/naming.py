@@ -7,7 +7,7 @@ from typing import Any
 
 from agenttrace.config import did_you_mean
 from agenttrace.ids import session_key
-from agenttrace.mcp.tool import NarrowedArguments
+from agenttrace.mcp.tool import NarrowedArguments, TeamArguments
 from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.model import Session
 from agenttrace.record.formats import AGENTS
@@ -79,8 +79,17 @@ def narrowed(context: ToolContext, asked: NarrowedArguments) -> dict[str, Any]:
     return {
         "agents": frozenset() if agent is None else frozenset([agent]),
         "project_contains": asked.project,
+        **team_filters(asked),
         "since": parse_since(asked.since, timezone),
         "until": parse_since(asked.until, timezone),
+    }
+
+
+def team_filters(asked: TeamArguments) -> dict[str, Any]:
+    """The machine and the person of a query."""
+    return {
+        "machines": frozenset() if asked.machine is None else frozenset([asked.machine]),
+        "persons": frozenset() if asked.person is None else frozenset([asked.person]),
     }
 
 

@@ -72,6 +72,9 @@ class SessionLine(ToolAnswer):
     title: str | None = None
     project: str | None = None
     branch: str | None = None
+    #: Of a team's store: where it was recorded, and whose it is.
+    machine: str | None = None
+    person: str | None = None
     model: str | None = None
     started: str | None = None
     last: str | None = None
@@ -153,6 +156,8 @@ def _line(
         title=line(title_of(session), TITLE_CHARS),
         project=line(session.project),
         branch=line(session.branch),
+        machine=line(session.machine),
+        person=line(session.person),
         model=line(", ".join(sorted(bill.models)) or session.model),
         started=short_time(session.started_at),
         last=short_time(session.last_at),

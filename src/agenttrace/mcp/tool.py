@@ -108,12 +108,21 @@ SessionName = Annotated[
 OneSession = Annotated[str, text("Only in this session: its id or the beginning.")] | None
 Agent = Annotated[str, text("Only this agent's: claude-code, codex, kimi-cli, kimi-code, ...")] | None
 Project = Annotated[str, text("Only where the working directory contains this text.")] | None
+Machine = Annotated[str, text("Only recorded on this machine; a team's store has several.")] | None
+Person = Annotated[str, text("Only of this person; a team's store has several.")] | None
 Since = Annotated[str, text("Then or later: 30m, 24h, 7d, today, 2026-11-01, ISO time.", 100)] | None
 Until = Annotated[str, text("Before then; written like since.", 100)] | None
 Cursor = Annotated[str, text("The next_cursor of the page before.", 200)] | None
 
 
-class NarrowedArguments(Arguments, frozen=True, kw_only=True):
+class TeamArguments(Arguments, frozen=True, kw_only=True):
+    """Filters of a team's store."""
+
+    machine: Machine = None
+    person: Person = None
+
+
+class NarrowedArguments(TeamArguments, frozen=True, kw_only=True):
     """Filters that several tools have."""
 
     agent: Agent = None

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from agenttrace.mcp.naming import agent_named
+from agenttrace.mcp.naming import agent_named, team_filters
 from agenttrace.mcp.sessions import TITLE_CHARS
-from agenttrace.mcp.tool import Agent, Arguments, Project, Tool, ToolAnswer, most, text
+from agenttrace.mcp.tool import Agent, Project, TeamArguments, Tool, ToolAnswer, most, text
 from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.prices.costing import Bill
 from agenttrace.store.questions import UsageQuery
@@ -18,10 +18,10 @@ from agenttrace.views.usage_outcomes import UsageOutcomes, with_outcomes
 MOST = 500
 _GROUP_CHARS = 300
 
-By = Literal["day", "month", "model", "agent", "project", "session"]
+By = Literal["day", "month", "model", "agent", "project", "session", "machine", "person"]
 
 
-class UsageArguments(Arguments, frozen=True, kw_only=True):
+class UsageArguments(TeamArguments, frozen=True, kw_only=True):
     """Which usage, and how it is grouped."""
 
     by: Annotated[By, msgspec.Meta(description="How to group.")] = "day"
@@ -35,7 +35,7 @@ class UsageArguments(Arguments, frozen=True, kw_only=True):
 class Figures(ToolAnswer, kw_only=True, omit_defaults=True):
     """Tokens and cost. Input, cache reads and cache writes do not overlap; reasoning is a part of output."""
 
-    #: The day, month, model, agent, project or session; left out: sessions without one.
+    #: The day, month, model, agent, project, session, machine or person; left out: sessions without one.
     group: str | None = None
     #: Of a session.
     title: str | None = None
@@ -112,6 +112,7 @@ def _query(context: ToolContext, asked: UsageArguments) -> UsageQuery:
         before_day=None if asked.until is None else day_after(asked.until, timezone),
         agents=frozenset() if agent is None else frozenset([agent]),
         project_contains=asked.project,
+        **team_filters(asked),
     )
 
 
@@ -128,10 +129,11 @@ TOOL = Tool(
     name="usage",
     title="Tokens and cost",
     description=(
-        "Tokens and cost of the recorded sessions, grouped by day, month, model, agent, project or session; each model "
-        "response counts once, however many sessions hold a copy of it. Costs of different currencies stay apart, and "
-        "tokens of models without a known price are told as unpriced, never as free. Commits and their cost are "
-        "known from the logs. The figures are those of the command agenttrace usage."
+        "Tokens and cost of the recorded sessions, grouped by day, month, model, agent, project or session, in a "
+        "team's store also by machine or person; each model response counts once, however many sessions hold a copy of "
+        "it. Costs of different currencies stay apart, and tokens of models without a known price are told as "
+        "unpriced, never as free. Commits and their cost are known from the logs. The figures are those of the command "
+        "agenttrace usage."
     ),
     arguments=UsageArguments,
     answer=GroupedUsage,

@@ -11,7 +11,7 @@ from agenttrace.record.texts.contents import InterpretedLine, Interpreter
 
 if TYPE_CHECKING:
     from agenttrace.model import Session
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.outcomes import ExaminedStore
 
 #: Lines of one piece, between which recording goes on.
 _PORTION = 500
@@ -22,7 +22,7 @@ _LOOK_SECONDS = 10.0
 class OutcomeUpdates:
     """Examines sessions that have new lines; ``step`` does a piece of it."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: ExaminedStore) -> None:
         self._store = store
         self._run: Iterator[None] | None = None
         self._next_look = 0.0
@@ -40,26 +40,31 @@ class OutcomeUpdates:
         self.interrupted()
         self._next_look = time.monotonic() + _LOOK_SECONDS
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a piece is to be continued."""
+        return self._run is not None
+
     def interrupted(self) -> None:
         """Begin anew: a piece failed, or recorded data was removed."""
         self._run = None
 
 
-def update_all(store: SqliteStore, *, stop: Callable[[], bool] = lambda: False) -> None:
+def update_all(store: ExaminedStore, *, stop: Callable[[], bool] = lambda: False) -> None:
     """Examine all sessions that wait."""
     for _ in update(store):
         if stop():
             return
 
 
-def update(store: SqliteStore) -> Iterator[None]:
+def update(store: ExaminedStore) -> Iterator[None]:
     """Examine the sessions that wait now, piece by piece."""
     for number in store.outcome_table.waiting(time.time()):
         for session in store.sessions_by_number([number]):
             yield from _examine(store, session)
 
 
-def _examine(store: SqliteStore, session: Session) -> Iterator[None]:
+def _examine(store: ExaminedStore, session: Session) -> Iterator[None]:
     """The figures are of as many events as the session had at first: with more of them it waits again."""
     reader, interpreter = OutcomeReader(), Interpreter(store)
     facts: list[Fact] = []

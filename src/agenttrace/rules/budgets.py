@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -151,18 +151,13 @@ def forecast(spent: float, start: int, end: int, now: int) -> float:
     return spent + burn_rate(spent, start, now) * max(end - now, 0) / HOUR
 
 
-class _Filter(NamedTuple):
-    """``where`` of a budget as the store takes it."""
-
-    agents: frozenset[str]
-    projects: frozenset[str]
-    models: frozenset[str]
-    #: True where no recorded directory or model matches: the empty set would match all.
-    nothing: bool = False
+#: What a budget names by globs; the store filters by whole names.
+_Glob = Literal["project", "model", "machine", "person"]
+_GLOBS: tuple[_Glob, ...] = get_args(_Glob)
 
 
 class _Counter:
-    """Counts what budgets are about, with one look at the directories and models."""
+    """Counts what budgets are about, with one look at the directories, models, machines and persons."""
 
     def __init__(self, store: Store, settings: Settings, now: int, cashier: Cashier) -> None:
         self._store, self._settings, self._now, self._cashier = store, settings, now, cashier
@@ -170,22 +165,19 @@ class _Counter:
         self._today = date.fromisoformat(day_finder(self._zone)(now))
         budgets = settings.budgets.values()
         since = min(first_day_of(each.period, self._today) for each in budgets).isoformat()
-        self._projects = self._names("project", since) if any(each.where.project for each in budgets) else ()
-        self._models = self._names("model", since) if any(each.where.model for each in budgets) else ()
+        used = [by for by in _GLOBS if any(getattr(each.where, by) for each in budgets)]
+        self._names = {by: {row.group for row in store.usage(UsageQuery(by=by, since_day=since))} for by in used}
 
-    def _names(self, by: str, since: str) -> tuple[str, ...]:
-        query = (
-            UsageQuery(by="project", since_day=since) if by == "project" else UsageQuery(by="model", since_day=since)
-        )
-        return tuple(dict.fromkeys(row.group for row in self._store.usage(query)))
-
-    def _filter(self, where: Where) -> _Filter:
-        projects = frozenset(each for each in self._projects if project_matches(each or None, where.project))
-        models = frozenset(each for each in self._models if _is_one_of(each, where.model))
-        nothing = bool((where.project and not projects) or (where.model and not models))
-        if not where.project:
-            projects = frozenset()
-        return _Filter(frozenset(where.agent), projects, models if where.model else frozenset(), nothing)
+    def _filter(self, where: Where) -> dict[str, Any] | None:
+        """``where`` as the store takes it; ``None`` where nothing that is recorded matches."""
+        found = {"agents": frozenset(where.agent)}
+        for by in _GLOBS:
+            globs: Sequence[str] = getattr(where, by)
+            if globs:
+                found[f"{by}s"] = frozenset(name for name in self._names[by] if _is_about(by, name, globs))
+                if not found[f"{by}s"]:
+                    return None
+        return found
 
     def states(self, budget: BudgetSettings) -> Iterator[BudgetState]:
         if budget.period == "session":
@@ -195,28 +187,20 @@ class _Counter:
         after = day_after(budget.period, first)
         start, end = midnight(first, self._zone), midnight(after, self._zone)
         wanted = self._filter(budget.where)
-        agents, projects, models, nothing = wanted
-        query = UsageQuery(
-            since_day=first.isoformat(),
-            before_day=after.isoformat(),
-            agents=agents,
-            projects=projects,
-            models=models,
-            real=True,
-        )
-        rows = [] if nothing else self._store.usage(query)
+        rows: list[UsageRow] = []
+        if wanted is not None:
+            query = UsageQuery(since_day=first.isoformat(), before_day=after.isoformat(), real=True, **wanted)
+            rows = self._store.usage(query)
         state = BudgetState(
             **_figures(budget, self._cashier.bill(rows), self._settings.usage),
             start=start,
             end=end,
             first_day=first.isoformat(),
         )
-        yield self._projected(state, [] if nothing else self._recent(wanted))
+        yield self._projected(state, [] if wanted is None else self._recent(wanted))
 
-    def _recent(self, wanted: _Filter) -> list[UsageRow]:
-        since = self._now - RECENT_HOURS * HOUR
-        names = {"agents": wanted.agents, "projects": wanted.projects, "models": wanted.models}
-        query = RecentQuery(since=since, real=True, **names)
+    def _recent(self, wanted: dict[str, Any]) -> list[UsageRow]:
+        query = RecentQuery(since=self._now - RECENT_HOURS * HOUR, real=True, **wanted)
         return [each.row for each in self._store.recent_usage(query) if each.at <= self._now]
 
     def _projected(self, state: BudgetState, recent: Sequence[UsageRow]) -> BudgetState:
@@ -243,12 +227,14 @@ class _Counter:
             session
             for session in self._store.sessions(wanted, limit=_MOST_SESSIONS)
             if not is_demo(session.project)
-            and (not budget.where.project or project_matches(session.project, budget.where.project))
+            and _is_about("project", session.project, budget.where.project)
+            and _is_about("machine", session.machine, budget.where.machine)
+            and _is_about("person", session.person, budget.where.person)
         ]
         usage = self._store.usage_by_session([session.id for session in found])
         states = []
         for session in found:
-            rows = [row for row in usage.get(session.id, ()) if _is_one_of(row.model, budget.where.model)]
+            rows = [row for row in usage.get(session.id, ()) if _is_about("model", row.model, budget.where.model)]
             if rows:
                 states.append(self._of_session(budget, session, rows))
         yield from sorted(states, key=lambda state: state.share or 0.0, reverse=True)
@@ -327,5 +313,10 @@ def not_comparable(currencies: Sequence[str], usage: UsageSettings) -> str:
     return f"costs are in {listed}; set {' and '.join(missing)} in agenttrace.toml"
 
 
-def _is_one_of(model: str, globs: Sequence[str]) -> bool:
-    return not globs or any(fnmatchcase(model, glob) for glob in globs)
+def _is_about(by: _Glob, name: str | None, globs: Sequence[str]) -> bool:
+    """Whether a name is one of those that a budget is about; no name is none of them."""
+    if not globs:
+        return True
+    if by == "project":
+        return project_matches(name or None, globs)
+    return bool(name) and any(fnmatchcase(name or "", glob) for glob in globs)

@@ -55,6 +55,8 @@ def _mismatch_of_names(where: Where, facts: Facts) -> Reason | None:
     names: list[tuple[str, tuple[str, ...], str | None]] = [
         ("agent", where.agent, session.agent if session else event.facts.get("agent")),
         ("branch", where.branch, session.branch if session else None),
+        ("machine", where.machine, session.machine if session else None),
+        ("person", where.person, session.person if session else None),
         ("tool", where.tool, event.facts.get("tool")),
         ("budget", where.budget, event.facts.get("budget")),
         ("destination", where.destination, event.facts.get("destination")),

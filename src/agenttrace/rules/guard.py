@@ -13,10 +13,10 @@ from agenttrace.rules import state_files
 
 TYPE_CHECKING = False  # ``typing`` takes longer to load than all the rest
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-VERSION = 1
+VERSION = 2
 #: The state of a store that has changed since is used for so many seconds, while it is made anew beside.
 _USABLE_SECONDS = 60.0
 #: It is made anew at most once in so many seconds.
@@ -169,14 +169,22 @@ def concerns(budget: Mapping[str, Any], call: Call, known: Mapping[str, Any]) ->
 
         if not project_matches(known.get("project") or call.directory, budget["projects"]):
             return None
-    if budget["models"]:
-        from fnmatch import fnmatchcase
+    if not (
+        _is_one_of(known.get("machine"), budget["machines"]) and _is_one_of(known.get("person"), budget["persons"])
+    ):
+        return None
+    model = call.model or known.get("model")
+    if budget["models"] and model is None:
+        return False
+    return True if _is_one_of(model, budget["models"]) else None
 
-        model = call.model or known.get("model")
-        if model is None:
-            return False
-        return True if any(fnmatchcase(model, glob) for glob in budget["models"]) else None
-    return True
+
+def _is_one_of(name: str | None, globs: Sequence[str]) -> bool:
+    if not globs:
+        return True
+    from fnmatch import fnmatchcase
+
+    return name is not None and any(fnmatchcase(name, glob) for glob in globs)
 
 
 def _refusal(budget: Mapping[str, Any]) -> str:

@@ -65,6 +65,8 @@ def budget_fields(state: BudgetState, timezone: str) -> dict[str, Any]:
         "agents": list(state.where.agent),
         "projects": list(state.where.project),
         "models": list(state.where.model),
+        "machines": list(state.where.machine),
+        "persons": list(state.where.person),
         "session": None if session is None else session.session_id,
         "agent": None if session is None else session.agent,
     }
@@ -99,7 +101,12 @@ def forget_warnings(home: str, now: float) -> None:
 def _sessions(store: Store, now: int) -> dict[str, dict[str, str | None]]:
     wanted = SessionFilter(since=now - _HOURS * HOUR)
     return {
-        f"{session.agent} {session.session_id}": {"project": session.project, "model": session.model}
+        f"{session.agent} {session.session_id}": {
+            "project": session.project,
+            "model": session.model,
+            "machine": session.machine,
+            "person": session.person,
+        }
         for session in store.sessions(wanted, limit=_MOST)
     }
 

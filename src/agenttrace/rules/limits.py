@@ -18,7 +18,7 @@ from agenttrace.ids import crossing_key
 from agenttrace.prices.costing import Cashier
 from agenttrace.rules import state_files
 from agenttrace.rules.budgets import HOUR
-from agenttrace.store.questions import ProviderWindow, RecentQuery, TimedUsage
+from agenttrace.store.questions import ProviderWindow, RecentQuery, TimedUsage, TimeQuery
 from agenttrace.store.store import Store
 
 CLAUDE = "claude-code"
@@ -141,27 +141,33 @@ def _state(window: ProviderWindow, now: int) -> LimitState:
 def estimated_block(store: Store, settings: Settings, now: int, cashier: Cashier | None = None) -> LimitState | None:
     """The block that is open now, if Claude Code was used in it."""
     for back in _LOOK_BACK:
-        used = [
-            each
-            for each in store.recent_usage(RecentQuery(since=now - back, agents=frozenset({CLAUDE}), real=True))
-            if each.at <= now
-        ]
-        begun = after_pause([each.at for each in used], now - back)
+        hours = _hours_used(store, now - back, now)
+        begun = after_pause(hours, now - back)
         if begun is not None:
             break
-    start = block_start([each.at for each in used][begun or 0 :])
+    start = block_start(hours[begun or 0 :])
     if start is None or start + _BLOCK <= now:
         return None
-    return _block(start, [each for each in used if each.at >= start], now, cashier or Cashier.load(settings))
+    query = RecentQuery(since=start, agents=frozenset({CLAUDE}), real=True)
+    used = [each for each in store.recent_usage(query) if each.at <= now]
+    return _block(start, used, now, cashier or Cashier.load(settings))
 
 
-def after_pause(times: Sequence[int], since: int) -> int | None:
-    """The place of the last response with a pause of a block's length before it; ``None`` where none is seen."""
-    for place in range(len(times) - 1, -1, -1):
-        before = times[place - 1] if place else since
-        if times[place] - before > _BLOCK:
+def _hours_used(store: Store, since: int, now: int) -> list[int]:
+    """The hours with responses: blocks begin at full hours, so that the responses themselves need not be read."""
+    query = TimeQuery(since=since, before=now + 1, step=HOUR, agents=frozenset({CLAUDE}), real=True)
+    return [each.at for each in store.responses_over_time(query)]
+
+
+def after_pause(hours: Sequence[int], since: int) -> int | None:
+    """The place of the last hour that begins a block whatever was before: no response in the hours of a block's length
+    up to it; ``None`` where there is none.
+    """
+    for place in range(len(hours) - 1, -1, -1):
+        before = hours[place - 1] if place else since - since % HOUR
+        if hours[place] - before >= _BLOCK:
             return place
-    return None if times else 0
+    return None if hours else 0
 
 
 def block_start(times: Iterable[int]) -> int | None:

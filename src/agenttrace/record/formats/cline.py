@@ -27,6 +27,7 @@ from agenttrace.record.formats.base import (
     first_lines,
     usage_of_prompt,
 )
+from agenttrace.record.formats.context import ContextFact, system_prompt
 from agenttrace.record.formats.contract import Applied, Content, Memory, Outcome, ResumeCommand, Source, Traits
 from agenttrace.record.formats.diffs import asked, decoded, envelope_changes, text_change
 from agenttrace.record.formats.lenient import (
@@ -51,10 +52,11 @@ _ABSENT = msgspec.Raw()
 
 
 class ClineLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The head of a document, or a message of it."""
+    """The head of a document, its system prompt, or a message of it."""
 
     session: str | None = None
     facts: msgspec.Raw = _ABSENT
+    system: str | None = None
     id: str | None = None
     role: str | None = None
     content: msgspec.Raw = _ABSENT
@@ -69,6 +71,7 @@ class ClineDocument(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     session_id: msgspec.Raw = msgspec.field(name="sessionId", default=_ABSENT)
     origin: msgspec.Raw = _ABSENT
+    system_prompt: msgspec.Raw = _ABSENT
     messages: list[msgspec.Raw]
 
 
@@ -94,13 +97,15 @@ class Cline(LogFormat[ClineLine]):
         return path.name.endswith(_ENDING)
 
     def lines_of(self, document: bytes, path: Path) -> list[bytes] | None:
-        """The head, and a line for each message."""
+        """The head, the system prompt, and a line for each message."""
         found = document_as(ClineDocument, document)
         if found is None:
             return None
         facts = {"origin": _origin(value_of(found.origin)), **_facts(path)}
         head = {"session": as_text(value_of(found.session_id)), "facts": facts}
-        return [msgspec.json.encode(head), *map(one_line, found.messages)]
+        system = as_text(value_of(found.system_prompt))
+        firsts = [head] if system is None else [head, {"system": system}]
+        return [*map(msgspec.json.encode, firsts), *map(one_line, found.messages)]
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """By the head; a subagent's names the session that it works for."""
@@ -120,6 +125,8 @@ class Cline(LogFormat[ClineLine]):
 
     def event(self, line: ClineLine, raw: bytes, source: Source) -> Event:
         """The message's id; one that was written anew is another event."""
+        if line.system is not None:
+            return Event("system", f"system:{source.stream}:{zlib.crc32(raw):x}", None, line)
         kind = "session" if line.id is None else f"message/{line.role or 'unknown'}"
         return Event(kind, f"{line.id}:{zlib.crc32(raw):x}", epoch(line.ts), line)
 
@@ -127,12 +134,19 @@ class Cline(LogFormat[ClineLine]):
         """What the message means."""
         line: ClineLine = event.body
         if line.id is None:
-            return _session(line) if source.stream == "main" else []
+            return _session(line) if source.stream == "main" and line.system is None else []
         if _is_error(line):
             return [a.TurnEnd("error", "\n".join(filter(None, (text_at(part, "text") for part in _parts(line)))))]
         if line.role == "assistant":
             return _answered(line)
         return _asked(line, source, memory)
+
+    def context(self, event: Event, source: Source, memory: Memory, raw: bytes) -> Iterable[ContextFact]:
+        """The system prompt, and the conversation."""
+        line: ClineLine = event.body
+        if line.system is not None:
+            return [system_prompt(line.system)]
+        return super().context(event, source, memory, raw)
 
     def outcomes(self, raw: bytes) -> Iterable[Outcome]:
         """What ``apply_patch`` and ``editor`` were called with, once their result says that it was done."""
@@ -176,7 +190,7 @@ def _facts(path: Path) -> dict[str, object]:
 
 def _call_of(path: Path, parent: str, head: bytes) -> str | None:
     """The call that started a subagent: the one that asks for what its log begins with."""
-    texts = [text_at(part, "text") for line in first_lines(head, 2)[1:] for part in _parts_of(line)]
+    texts = [text_at(part, "text") for line in first_lines(head, 3)[1:] for part in _parts_of(line)]
     prompts = {text for text in texts if text}
     messages = read_object(path.with_name(parent + _ENDING)).get("messages")
     for message in messages if isinstance(messages, list) else []:

@@ -3,10 +3,11 @@
 A model call is what ``assistant.turn_start`` and ``assistant.turn_end`` stand around, with the calls of its tools; the
 user's turn is what follows a ``user.message``. Usage stands in ``session.usage_record``, that of a compaction only in
 ``session.compaction_complete``. The totals of ``session.shutdown`` are cumulative, also over what a fork copied, and
-count nothing here. A fork repeats all lines with their ids and times.
+leave compactions out: the calls are checked against them. A fork repeats all lines with their ids and times.
 
 ``memory`` holds ``began``, the time of the first line, because a copy goes on with lines that are older; ``step``, the
-name of the open model call, ``spoke``, whether the model answered, and ``final``, whether it asked for nothing.
+name of the open model call, ``spoke``, whether the model answered, ``final``, whether it asked for nothing, and
+``compacted``, the tokens of all compactions with the model of the latest.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from agenttrace.record.formats.context import Compacted, ContextFact, Piece, con
 from agenttrace.record.formats.contract import Content, Memory, Outcome, ResumeCommand, Source, Traits
 from agenttrace.record.formats.diffs import decoded, diff_change
 from agenttrace.record.formats.lenient import (
+    as_moment,
     count,
     json_text,
     lookup,
     moment,
+    number,
     read_companion,
     text_at,
     time_of,
@@ -48,6 +51,9 @@ _NOTES = {
     "hook.start": "hook",
     "permission.requested": "approval",
 }
+#: In the order in which a prompt's usage is counted.
+_TOKENS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
+_NONE = [0] * len(_TOKENS)
 #: Lines of a subagent that are about it: its parent's.
 _OF_PARENT = "subagent."
 
@@ -151,8 +157,8 @@ class Copilot(LogFormat[CopilotEvent]):
         edits = lookup(data, "fileEdits")
         paths = [text_at(edit, "path") for edit in edits] if isinstance(edits, list) else []
         diffs = _DIFF.split(text_at(data, "result", "detailedContent") or "")[1:]
-        for number, diff in enumerate(diffs):
-            path = paths[number] if len(paths) == len(diffs) else _path_in(diff)
+        for place, diff in enumerate(diffs):
+            path = paths[place] if len(paths) == len(diffs) else _path_in(diff)
             changes = diff_change(path, diff, text_at(data, "toolCallId"))
             yield from (change for change in changes if change.added or change.removed)  # reading shows a diff, too
 
@@ -221,9 +227,7 @@ def _usage(said: _Said) -> None:
 
 
 def _counts(usage: object) -> Usage:
-    numbers = (
-        count(lookup(usage, f"{name}Tokens")) for name in ("input", "output", "cacheRead", "cacheWrite", "reasoning")
-    )
+    numbers = (count(lookup(usage, key)) for key in _TOKENS)
     return usage_of_prompt(*numbers)
 
 
@@ -273,7 +277,10 @@ def _compacted(said: _Said) -> None:
     used = lookup(said.data, "compactionTokensUsed")
     if isinstance(used, dict):
         name = said.text("requestId") or said.line.id
-        said.add(a.ResponseUsage(f"copilot:{name}", _counts(used), text_at(used, "model"), detached=True))
+        model = text_at(used, "model")
+        said.add(a.ResponseUsage(f"copilot:{name}", _counts(used), model, detached=True))
+        sums = (before + count(used.get(key)) for before, key in zip(_compactions(said)[1], _TOKENS, strict=True))
+        said.memory["compacted"] = [model or "", *sums]
 
 
 def _model(said: _Said) -> None:
@@ -283,6 +290,23 @@ def _model(said: _Said) -> None:
 
 def _shutdown(said: _Said) -> None:
     said.add(a.SessionInfo(ended=True))
+    began, told = lookup(said.data, "sessionStartTime"), lookup(said.data, "modelMetrics")
+    since = time_of(as_moment(began))
+    if since is None or not isinstance(told, dict) or not told:
+        return
+    # Sums may be larger than what one response can have.
+    sums = {model: [max(number(lookup(of, "usage", key)) or 0, 0) for key in _TOKENS] for model, of in told.items()}
+    model, compacted = _compactions(said)
+    if any(compacted):
+        sums[model] = [sum(both) for both in zip(sums.get(model, _NONE), compacted, strict=True)]
+    usage = {model: usage_of_prompt(*numbers) for model, numbers in sums.items()}
+    said.add(a.ReportedTotals(segment=f"copilot:{began}", usage=usage, since=since))
+
+
+def _compactions(said: _Said) -> tuple[str, list[int]]:
+    """The tokens of all compactions so far, which totals leave out, with the model of the latest."""
+    model, *sums = said.memory.get("compacted") or ["", *_NONE]
+    return model, sums
 
 
 _MEANINGS: dict[str, Callable[[_Said], None]] = {

@@ -15,8 +15,9 @@ import msgspec
 from agenttrace import ids
 from agenttrace.model import Span, Usage
 from agenttrace.record.ingest import acts as a
-from agenttrace.store.sqlite.ledger import UNKNOWN_MODEL, joined_terms, named_model, weight
-from agenttrace.store.sqlite.totals import Told
+from agenttrace.store.batch import UNKNOWN_MODEL
+from agenttrace.store.sqlite.ledger import joined_terms, named_model, weight
+from agenttrace.store.totals import Told
 
 #: How many model calls and unanswered tool calls a stream remembers, so that late lines find them.
 REMEMBERED_STEPS = 16

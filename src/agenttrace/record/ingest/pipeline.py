@@ -38,7 +38,7 @@ from agenttrace.store.batch import BLOCK_BITS as BLOCK_BITS
 from agenttrace.store.batch import COMPRESSION_LEVEL, Batch, Claim, span_row
 from agenttrace.store.questions import MAIN_STREAM, TELEMETRY, ProviderWindow
 from agenttrace.store.sqlite.store import SqliteStore
-from agenttrace.store.sqlite.totals import told_row
+from agenttrace.store.totals import told_row
 
 #: Sessions whose folding state stays in memory between batches.
 SESSIONS_IN_MEMORY = 500

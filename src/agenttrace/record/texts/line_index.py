@@ -99,7 +99,9 @@ class LineIndex:
         self._lock = threading.Lock()
 
     def of(self, store: Store, session: int) -> SessionLines:
-        """A session's lines as of now."""
+        """A session's lines as of now; none of a session whose contents are not shown."""
+        if not store.shows(session):
+            return SessionLines(session)
         with self._lock:
             found = self._sessions.pop(session, None) or SessionLines(session)
             self._sessions[session] = found

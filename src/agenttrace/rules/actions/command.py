@@ -11,6 +11,7 @@ import json
 import os
 import signal
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from agenttrace.rules.actions.contract import ActionResult, Message
@@ -35,7 +36,14 @@ def work_directory(home: Path, rule: str) -> Path:
 def is_caused(home: Path, facts: Facts) -> bool:
     """Whether a session was started by a command of a rule."""
     project = facts.session.project if facts.session is not None else None
-    return project is not None and Path(project).is_relative_to(home / "rules" / "work")
+    return project is not None and any(Path(project).is_relative_to(place) for place in _work_places(home))
+
+
+@cache
+def _work_places(home: Path) -> tuple[Path, ...]:
+    """The directory of all commands as it is set, and without links: programs see the second one."""
+    place = home / "rules" / "work"
+    return (place, place.resolve())
 
 
 class Command:

@@ -127,6 +127,8 @@ def _event_fields(facts: Facts, mask: MaskValue) -> dict[str, Any]:
                 "agent": session.agent,
                 "project": session.project,
                 "branch": session.branch,
+                "machine": session.machine,
+                "person": session.person,
                 "title": _title(session, mask),
                 "state": session.state,
                 "turns": session.turns,
