@@ -23,7 +23,7 @@ PAGE := src/agenttrace/console/dist/index.html
 JOBS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PAGE_SOURCE := $(shell find web -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: help setup setup-dev console up demo test test-team test-peers lint bench screenshots web-types docs-tables
+.PHONY: help setup setup-dev setup-team console up demo test test-team test-peers lint bench screenshots web-types docs-tables
 .PHONY: lock clean docs release audit
 .DEFAULT_GOAL := help
 
@@ -48,6 +48,8 @@ help:
 setup: $(STAMP)
 
 setup-dev: $(DEV_STAMP)
+
+setup-team: $(TEAM_STAMP)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11 or newer is needed, this is %d.%d; try: make PYTHON=python3.12 ..." % v[:2])'
@@ -87,11 +89,11 @@ demo: setup
 
 test: setup-dev console
 	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web run --silent test
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
+	TEST_CLICKHOUSE_URL=$${TEST_CLICKHOUSE_URL:-none} $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
 
 # ClickHouse in process: half a gigabyte. One process, because it has one directory in each.
-test-team: $(TEAM_STAMP)
-	$(BIN)/python -m pytest -q -n 0 -m team tests/store tests/faults $(ARGS)
+test-team: setup-team
+	$(BIN)/python -m pytest -q -n 0 -m team -o cache_dir=.pytest_cache/team tests $(ARGS)
 
 # Installs the other programs and takes some minutes.
 test-peers: setup-dev

@@ -32,6 +32,7 @@ from benchmarks import (
     run_streams,
     run_triggers,
     team,
+    team_push,
     tiers,
 )
 from benchmarks.generate import cached_claude, generate_lines
@@ -212,7 +213,10 @@ EXPORT: dict[str, Callable[[float], Result]] = {
     "masking": lambda _: masking.measure(DATA, PEERS, WORK),
 }
 OTHER: dict[str, Callable[[float], Result]] = {"rules": lambda _: rules.measure(WORK)}
-TEAM: dict[str, Callable[[float], Result]] = {"team": lambda spans: team.measure(WORK / "team", int(spans), STORES)}
+TEAM: dict[str, Callable[[float], Result]] = {
+    "team": lambda spans: team.measure(WORK / "team", int(spans), STORES),
+    "push": lambda megabytes: team_push.measure(DATA, PEERS, WORK / "push", megabytes, STORES),
+}
 #: The stores that ``team`` measures; those that are installed where there are none.
 STORES: list[str] = []
 MEASUREMENTS = RECORD | RUN | CONSOLE | EXPORT | OTHER | TEAM
@@ -232,7 +236,7 @@ def main() -> None:
     chosen = GROUPS.get(given.what) or {given.what: MEASUREMENTS[given.what]}
     try:
         STORES.extend(given.store)
-        sizes = dict.fromkeys(chosen, given.mb) | dict.fromkeys(TEAM, given.spans)
+        sizes = dict.fromkeys(chosen, given.mb) | {"team": given.spans}
         measure_all(chosen, sizes, as_json=given.json)
     finally:
         shutil.rmtree(WORK, ignore_errors=True)

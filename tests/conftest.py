@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from agenttrace.store.sqlite import database
 from scratch import MEMORY
 
 if MEMORY is not None:
@@ -52,6 +55,30 @@ def _away_from_real_logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
     """Even a test that asks for nothing never reads the logs of whoever runs it."""
     with pytest.MonkeyPatch.context() as patch:
         _move_into(tmp_path_factory.mktemp("nobody"), patch)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _stores_from_a_template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A new store is a copy of one that was migrated once: the migrations cost more than most tests do with it."""
+    path = tmp_path_factory.mktemp("template") / "agenttrace.db"
+    database.connect(path).close()
+    template, create, migrations = path.read_bytes(), database.create_private, database.MIGRATIONS
+
+    def copy(path: Path) -> None:
+        if path.exists() or database.MIGRATIONS is not migrations:
+            create(path)
+            return
+        made = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
+        create(made)
+        made.write_bytes(template)
+        with suppress(FileExistsError):
+            # Another thread may have created it meanwhile.
+            os.link(made, path)
+        made.unlink()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "create_private", copy)
         yield
 
 
