@@ -34,7 +34,7 @@ _CHUNK = 1 << 18
 class Relay:
     """Passes connections on to a server, and counts what is sent to it."""
 
-    def __init__(self, kind: socket.AddressFamily, address: object) -> None:
+    def __init__(self, kind: socket.AddressFamily, address: tuple[str, int] | str) -> None:
         self._kind, self._address = kind, address
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
@@ -107,7 +107,7 @@ def _agenttrace(work: Path, tree: Path, truth: Truth, store: str) -> Row:
     target = {"sqlite": str(home / "team.db"), "chdb": f"chdb://{home / 'chdb'}"}.get(store, store)
     with _server(home, target) as (meter, url, code):
         parts = urlsplit(url)
-        relay = Relay(socket.AF_INET, (parts.hostname, parts.port))
+        relay = Relay(socket.AF_INET, (str(parts.hostname), int(parts.port or 0)))
         join = [*_COMMAND, "team", "join", f"http://127.0.0.1:{relay.port}", "--code", code, "--backfill"]
         _checked(run(join, environ=environ))
         before, sent = meter.cpu_seconds(), relay.sent
