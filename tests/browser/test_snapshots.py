@@ -37,6 +37,9 @@ SIZES = ((1280, 800, "light"), (1920, 1080, "dark"))
 COLUMNS, ROWS = 40, 24
 #: How much the ink of a part may differ, in steps of four of 256 levels, and in which share of all parts.
 LEVELS, SHARE = 2, 0.08
+#: What differs from hour to hour is left out: the figures of today, this week and this month, and the map of hours.
+TIMED = {"/": '[class*="_periods_"], [class*="_map_"]'}
+HIDDEN = "(selector) => document.querySelectorAll(selector).forEach((part) => { part.style.display = 'none'; })"
 #: Pictures of a page until two are the same: texts and colours of code come a moment after the page.
 TRIES = 20
 SHRUNK = """async ([picture, columns, rows]) => {
@@ -90,6 +93,8 @@ def test_pages_look_as_they_did(visit: Visit, width: int, height: int, theme: Li
     for place in PLACES:
         turn_to(page, place)
         page.evaluate("() => document.fonts.ready.then(() => {})")
+        if place in TIMED:
+            page.evaluate(HIDDEN, TIMED[place])
         found[place] = at_rest(page)
     stored: dict[str, dict[str, list[str]]] = json.loads(STORED.read_text("utf-8")) if STORED.exists() else {}
     name = f"{width} {theme}"
