@@ -428,12 +428,79 @@ def test_points_without_a_beginning_in_any_order(store: Store) -> None:
     assert _agreement(store).status == "agree"
 
 
+COUNTED = "SELECT day, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens FROM usage_rollup"
+WHOLE = tuple(CALLED.values())
+
+
 def test_metrics_alone(store: Store) -> None:
-    """They add no tokens, and the check says that the calls are missing."""
-    store.append(*points(counter(_values(10), 60)))
-    store.record()
-    assert store.rows(USAGE) == []
-    assert _agreement(store).status == "differ"
+    """They are the usage of a session without model calls: by day and model, and shown as calls that no log has."""
+    day = 24 * 3600.0
+    for at, model, part in ((60, "claude-sonnet-4-5", 10), (120, "claude-haiku-4-5", 10), (day, "claude-haiku-4-5", 5)):
+        told = points(counter({(model, kind): count for (_, kind), count in _values(part).items()}, at))
+        store.append(*told, *told)
+        # By one recorder after another: what is remembered outlives each of them.
+        store.record()
+    half = tuple(count // 2 for count in WHOLE)
+    assert sorted(store.rows(COUNTED)) == [
+        ("2026-11-15", "claude-haiku-4-5", *WHOLE),
+        ("2026-11-15", "claude-sonnet-4-5", *WHOLE),
+        ("2026-11-16", "claude-haiku-4-5", *half),
+    ]
+    assert store.rows("SELECT stream, kind, model FROM spans ORDER BY start, model") == [
+        ("not in the log", "step", "claude-sonnet-4-5"),
+        ("not in the log", "step", "claude-haiku-4-5"),
+        ("not in the log", "step", "claude-haiku-4-5"),
+    ]
+    found = _agreement(store)
+    assert (found.status, found.checked) == ("agree", 0)
+    assert found.unlogged["input_tokens"] == 2 * CALLED["input"] + CALLED["input"] // 2
+
+
+def test_a_quarter_of_an_hour_of_a_counter_is_one_call(store: Store) -> None:
+    """Points of one quarter of an hour add up in one call, whichever temporality they have."""
+    for at, part in ((10, 2), (20, 5), (30, 10)):
+        store.append(*points(counter(_values(part), at, temporality=CUMULATIVE)))
+        store.record()
+    assert store.rows(COUNTED) == [("2026-11-15", "claude-sonnet-4-5", *WHOLE)]
+    assert store.rows("SELECT count(*) FROM spans") == store.rows("SELECT count(*) FROM responses") == [(1,)]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations("mec")))
+def test_metrics_add_nothing_to_calls(order: tuple[str, ...], tmp_path: Path) -> None:
+    """[M]etrics, [e]vents before the calls and the [c]alls: the calls alone count, whatever arrives first."""
+    alone, store = Store(tmp_path / "alone"), Store(tmp_path / "store")
+    said = lines(*conversation())
+    told = {"m": points(counter(_values(10), 60)), "e": said[:1], "c": said[1:]}
+    alone.append(*told["e"], *told["c"])
+    alone.record()
+    for step in order:
+        store.append(*told[step])
+        store.record()
+    assert store.tables(USAGE, RESPONSES) == alone.tables(USAGE, RESPONSES)
+    assert _agreement(store).status == "agree"
+
+
+@pytest.mark.parametrize("steps", ["ml", "lm", "mpl", "lpm", "mlpm", "mplpm"])
+def test_metrics_add_nothing_to_a_log(steps: str, tmp_path: Path) -> None:
+    """[M]etrics of a session, its [l]og and [p]runing in any order: once there is a log, it alone counts."""
+    golden, store = Golden("claude-code", tmp_path / "golden"), Store(tmp_path / "store")
+    ((session,),) = golden.alone.rows("SELECT session_id FROM sessions WHERE events > 0 ORDER BY id LIMIT 1")
+    for step in steps:
+        if step == "p":
+            _prune(store)
+        else:
+            store.append(*(points(counter(_values(10), 60, session)) if step == "m" else ()))
+            golden.record(store, logs=step == "l")
+    assert _usage(store) == _usage(golden.alone)
+
+
+def test_pruned_metrics_count_once(store: Store) -> None:
+    """What a pruned session used stays known, and points that are read again change nothing."""
+    for _ in range(2):
+        store.append(*points(counter(_values(10), 60)))
+        store.record()
+        _prune(store)
+    assert store.rows(COUNTED) == [("2026-11-15", "claude-sonnet-4-5", *WHOLE)]
 
 
 def test_a_counter_that_differs(store: Store) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttrace.config import ensure_home, load_settings
+from agenttrace.model import Session
 from agenttrace.record.command_outcomes import TestRun, command_outcomes, of_interest
 from agenttrace.record.formats import AGENTS
 from agenttrace.record.formats.contract import Commit, FileChange, PullRequest
@@ -669,6 +671,36 @@ def test_git_is_stopped_when_it_takes_too_long_or_prints_too_much(
             os.kill(int(process), 0)
 
 
+@pytest.mark.parametrize("logs", ["*--branches*", "*--grep*"], ids=["no log", "no messages"])
+def test_without_an_answer_it_is_not_known_whether_a_commit_was_kept(
+    logs: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that takes too long is no proof that nothing became of a commit."""
+    lost = _change(project, "one")
+    git(project, "reset", "-q", "--hard", "HEAD~1")
+    assert _became(project, lost) == (False, None)
+    _a_git(tmp_path / "bin", f'case "$*" in {logs}) exit 1;; esac; exec {shutil.which("git")} "$@"', monkeypatch)
+    assert _became(project, lost) == (None, None)
+
+
+def test_of_very_many_commits_it_is_not_known_which_one_became_another(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = _change(project, "one", "--date=2026-11-01T00:00:00Z")
+    git(project, "reset", "-q", "--hard", "HEAD~1")
+    _change(project, "two")
+    monkeypatch.setattr("agenttrace.record.repository._MOST_LOGGED", 1)
+    assert _became(project, lost) == (None, None)
+
+
+def test_messages_are_read_whatever_encoding_git_prints(project: Path) -> None:
+    git(project, "config", "i18n.logOutputEncoding", "ISO-8859-1")
+    git(project, "commit", "-q", "--allow-empty", "-m", "prüfen")
+    found = Repository(str(project)).commit(_head(project))
+    assert found is not None
+    assert found.subject == "prüfen"
+
+
 def test_many_questions_have_one_time_limit(project: Path) -> None:
     commit = _head(project)
     repository = Repository(str(project), deadline=time.monotonic() + 60)
@@ -685,8 +717,17 @@ def test_lines_of_files_outside_are_not_looked_for(project: Path) -> None:
     assert lines_still_there(str(project), "app.py", ["    return a + b", "", "    gone"]) == (1, 2)
     assert lines_still_there(str(project), "deleted.py", ["x"]) == (0, 1)
     assert lines_still_there(str(project), "app.py", ["", " "]) is None
-    for path in ("../secret", str(project.parent / "secret"), "link", "fifo"):
+    for path in ("../secret", str(project.parent / "secret"), "link", "fifo", "a\0b", "a\ud800b", "a" * 5000):
         assert lines_still_there(str(project), path, ["key"]) is None
+
+
+def test_comparing_files_has_a_time_limit(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    change = FileChange(path="app.py", added=1, lines=("def add(a, b):",))
+    fact = Fact(what=change, known_from="tool call", at=1, span_id=None)
+    session = Session(id=1, agent="claude-code", session_id="s", project=str(project))
+    assert [file.lines_kept for file in outcomes_of(session, [fact]).files] == [1]
+    monkeypatch.setattr("agenttrace.views.outcomes.BUDGET", 0)
+    assert [(file.added, file.lines_kept) for file in outcomes_of(session, [fact]).files] == [(1, None)]
 
 
 def test_a_hostile_repository_runs_nothing(project: Path) -> None:

@@ -28,6 +28,8 @@ BUDGET = 10.0
 _MOST_OUTPUT = 4 << 20
 #: Commits of one session that are asked about.
 MOST_COMMITS = 100
+#: Commits of an author among which the successors of others are looked for.
+_MOST_LOGGED = 20_000
 #: Files with more bytes are not compared.
 _LARGEST_FILE = 4 << 20
 
@@ -42,6 +44,7 @@ _SAFE = (
     "gpg.program=false",
     "gpg.ssh.program=false",
     "gpg.x509.program=false",
+    "i18n.logOutputEncoding=UTF-8",
     "log.showSignature=false",
     "log.mailmap=false",
     "maintenance.auto=false",
@@ -177,7 +180,10 @@ class Repository:
         """What became of these commits, without those that the repository does not have."""
         found = {name: commit for name in names if (commit := self.commit(name)) is not None}
         branches = {commit.hash: self.branches_with(commit.hash) for commit in found.values()}
-        successors = self._successors([commit for commit in found.values() if branches[commit.hash] == []])
+        lost = [commit for commit in found.values() if branches[commit.hash] == []]
+        successors, answered = self._successors(lost)
+        if not answered:
+            branches |= {commit.hash: None for commit in lost}
         return {name: self._kept(commit.hash, branches, successors) for name, commit in found.items()}
 
     def _kept(self, name: str, branches: dict[str, list[str] | None], successors: dict[str, str]) -> KeptCommit:
@@ -186,24 +192,29 @@ class Repository:
             return KeptCommit(name, branches[name])
         return KeptCommit(name, self.branches_with(successor), successor)
 
-    def _successors(self, lost: Sequence[LoggedCommit]) -> dict[str, str]:
-        """The commits in branches that commits became which are in none: by their hashes, as far as git tells.
+    def _successors(self, lost: Sequence[LoggedCommit]) -> tuple[dict[str, str], bool]:
+        """The commits in branches that commits became which are in none, by their hashes; and whether these are all.
 
         An amended, rebased or cherry-picked commit has the author, time and subject of the first one. A squashed one
         names it in its message.
         """
         if not lost:
-            return {}
+            return {}, True
         since = f"--since=@{min(each.authored_at for each in lost) // 1_000_000 - 1}"
-        branches = ("log", "--branches", "--remotes", "--no-show-signature", since)
-        origins = {each.origin: each.hash for each in _logged(self._ask(*branches, "--max-count=20000", _FORMAT))}
+        branches = ("log", "--branches", "--remotes", "--no-show-signature", since, "--fixed-strings")
+        authors = [f"--author=<{author}>" for author in {each.author for each in lost}]
+        text = self._ask(*branches, *authors, f"--max-count={_MOST_LOGGED}", _FORMAT)
+        logged = _logged(text)
+        answered = text is not None and len(logged) < _MOST_LOGGED
+        origins = {each.origin: each.hash for each in logged}
         found = {each.hash: origins[each.origin] for each in lost if each.origin in origins}
         rest = [each.hash for each in lost if each.hash not in found][:MOST_COMMITS]
         if rest:
             named = [f"--grep={name}" for name in rest]
-            text = self._ask(*branches, "--fixed-strings", *named, "--max-count=1000", "--format=%H%x00%B%x01")
+            text = self._ask(*branches, *named, "--max-count=1000", "--format=%H%x00%B%x01")
+            answered = answered and text is not None
             found |= _named_in(text or "", rest)
-        return found
+        return found, answered
 
 
 def _answer(process: subprocess.Popen[bytes], seconds: float) -> str | None:
@@ -262,8 +273,11 @@ def lines_still_there(directory: str, path: str, added: Sequence[str]) -> tuple[
     wanted = [line.strip() for line in added if line.strip()]
     if not wanted or not os.path.isabs(directory) or not os.path.isdir(directory):
         return None
-    root = Path(os.path.realpath(directory))
-    place = Path(os.path.realpath(root / path))
+    try:
+        root = Path(os.path.realpath(directory))
+        place = Path(os.path.realpath(root / path))
+    except ValueError:
+        return None  # a path that no file can have
     if not place.is_relative_to(root):
         return None
     present = _lines_of(place)

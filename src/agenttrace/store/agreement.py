@@ -77,6 +77,9 @@ def _streams(source: Compared, session: int) -> Iterator[_Part]:
         shown = MAIN_STREAM if stream == TELEMETRY else stream
         calls = [call for call in source.calls(session, shown) if call.at <= at]
         counted = added(call.tokens for call in calls)
+        if stream == TELEMETRY and not calls:
+            yield _Part(tuple(tokens), [], tuple(tokens), (0,) * len(tokens), [])
+            continue  # metrics alone are the usage of the session
         difference = tuple(theirs - ours for theirs, ours in zip(tokens, counted, strict=True))
         reasons = [] if calls else [Reason("missing", name=stream)]
         yield _Part(tuple(tokens), calls, (0,) * len(tokens), difference, reasons)

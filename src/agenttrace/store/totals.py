@@ -1,8 +1,9 @@
 """What agents say of their own usage beside the calls themselves, and which of our calls each statement covers.
 
-Three scopes. A ``session`` count is cumulative over a session and its subagents, since a moment: what was used between
+Four scopes. A ``session`` count is cumulative over a session and its subagents, since a moment: what was used between
 two of them is compared with the calls of that time. A ``stream`` count is of one stream; the latest of each name
-holds, all of them together are the stream's. A ``call`` is one model call that only telemetry tells.
+holds, all of them together are the stream's. A ``meter`` is the same, and is the usage of a session without calls. A
+``call`` is one model call that only telemetry tells.
 
 Everything here is a function of the rows of a store, so it does not matter in which order files were read.
 """
@@ -26,7 +27,7 @@ Tokens = tuple[int, ...]
 class Told(NamedTuple):
     """What an agent said of its usage, as folding found it."""
 
-    #: ``session``, ``stream`` or ``call``.
+    #: ``session``, ``stream``, ``meter`` or ``call``.
     scope: str
     #: The stream that a count is of; for a call, who made it.
     whose: str

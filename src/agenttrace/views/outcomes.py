@@ -6,6 +6,7 @@ time and author, whether commits are still in a branch, and whether added lines 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +15,7 @@ import msgspec
 from agenttrace.record.command_outcomes import TestRun
 from agenttrace.record.formats.contract import Commit, FileChange, PullRequest
 from agenttrace.record.outcomes import Fact, known_sum, relative_to
-from agenttrace.record.repository import MOST_COMMITS, KeptCommit, LoggedCommit, Repository, lines_still_there
+from agenttrace.record.repository import BUDGET, MOST_COMMITS, KeptCommit, LoggedCommit, Repository, lines_still_there
 from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
@@ -132,11 +133,15 @@ def outcomes_of(session: Session, facts: Sequence[Fact], *, repository: bool = T
 
 
 def _files(facts: Sequence[Fact], project: str | None, *, today: bool) -> list[ChangedFile]:
+    """The files as they changed; of very many, only the first are compared with what they are today."""
+    deadline = time.monotonic() + BUDGET
     changes: dict[str, list[tuple[Fact, FileChange]]] = {}
     for fact in facts:
         if isinstance(fact.what, FileChange):
             changes.setdefault(relative_to(project, fact.what.path), []).append((fact, fact.what))
-    return [_file(path, each, project if today else None) for path, each in changes.items()]
+    return [
+        _file(path, each, project if today and time.monotonic() < deadline else None) for path, each in changes.items()
+    ]
 
 
 def _file(path: str, changes: list[tuple[Fact, FileChange]], project: str | None) -> ChangedFile:

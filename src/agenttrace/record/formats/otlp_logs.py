@@ -4,10 +4,11 @@ A record becomes an event of the agent's own session, in a stream that counts on
 recorded (``store/sqlite/telemetry.py``). What an agent calls its events is in ``_AGENTS``; records of other programs,
 and events that say nothing about turns, model calls and tools, are ignored and counted.
 
-Data points of Claude Code's token counter are its totals: calls are checked against them, and they add nothing.
+Data points of Claude Code's token counter are its totals: calls are checked against them. They are the usage of a
+session of which no model call is known.
 
-``memory`` has ``facts``, what was reported of the session; ``step``, the latest model call of the turn; ``tokens``, the
-sum of the counter by model; and ``points``, the latest value and time of each cumulative series.
+``memory`` has ``facts``, what was reported of the session; ``step``, the latest model call of the turn; ``meters``, the
+sum of the counter by quarter of an hour and model; and ``points``, the latest value and time of each cumulative series.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ _REDACTED = frozenset({"", "<REDACTED>", "[REDACTED]", "REDACTED"})
 _SESSIONS = ("session.id", "conversation.id", "gen_ai.conversation.id")
 _LONGEST_SESSION = 200
 _PROMPT_LIMIT, _NAME_LIMIT = 500, 300
-#: Series of cumulative counters that are remembered of a session.
-_SERIES = 256
+#: Series of cumulative counters that are remembered of a session, and sums of quarters of an hour.
+_SERIES, _METERS = 256, 64
+#: In microseconds.
+_QUARTER_HOUR = 900_000_000
 #: What no tool and no model call takes, in milliseconds.
 _MOST_MILLISECONDS = 10**9
 
@@ -203,7 +206,7 @@ def record_acts(event: Event, memory: Memory) -> Iterator[a.Act]:
     """What the event means, after the facts about the session in it."""
     line: OtlpLine = event.body
     if line.metric is not None:
-        yield from _totals(line, memory)
+        yield from _totals(event, line, memory)
         return
     record = _record(event, memory)
     facts = [record.text("app.version") or _version(record.agent, line), record.model]
@@ -335,19 +338,31 @@ def _content(kind: Any, text: str | None, call: str | None = None) -> Content | 
 # -- totals -------------------------------------------------------------------------------------------------------
 
 
-def _totals(line: OtlpLine, memory: Memory) -> Iterator[a.Act]:
-    """The counter as of this data point, by model."""
+def _totals(event: Event, line: OtlpLine, memory: Memory) -> Iterator[a.Act]:
+    """The counter as of this data point, by model: what was added to it in this quarter of an hour."""
     attributes = line.attributes
     fresh = _count(_number(line.value))
     if line.temporality == "cumulative":
         fresh = _increase(line, fresh, memory)
     model = (_text(attributes, "model") or "")[:_NAME_LIMIT]
-    tokens: dict[str, dict[str, int]] = memory.setdefault("tokens", {})
+    if model and "facts" not in memory:
+        yield a.SessionInfo(model=model)
+    meters: dict[str, dict[str, dict[str, int]]] = memory.setdefault("meters", {})
+    name = _meter(event, meters)
+    tokens = meters.get(name, {})
     counts = tokens.get(model, {})
     field = _COUNTED[attributes["type"]]
     remember(tokens, model, counts | {field: min(counts.get(field, 0) + fresh, MOST_TOKENS)})
+    remember(meters, name, tokens, _METERS)
     by_model = {name: usage_of(each, {field: field for field in USAGE_FIELDS}) for name, each in tokens.items()}
-    yield a.ReportedTotals(segment="metrics", usage=by_model, stream=TELEMETRY)
+    yield a.ReportedTotals(segment=name, usage=by_model, stream=TELEMETRY, counts_alone=True)
+
+
+def _meter(event: Event, meters: Mapping[str, object]) -> str:
+    """The sum that a point belongs to. One that may be forgotten by now is not begun anew: it has a name already."""
+    name = f"{(event.at or 0) // _QUARTER_HOUR:012d}"
+    late = len(meters) >= _METERS and name not in meters and name < min(meters)
+    return f"{name} {event.key}" if late else name
 
 
 def _increase(line: OtlpLine, value: int, memory: Memory) -> int:

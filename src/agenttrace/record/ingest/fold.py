@@ -563,7 +563,7 @@ class Folder:
         self._tell("call", act.name or "", act.response, since, {model: act.usage})
 
     def _totals(self, act: a.ReportedTotals) -> None:
-        scope = "session" if act.stream is None else "stream"
+        scope = "session" if act.stream is None else "meter" if act.counts_alone else "stream"
         self._tell(scope, act.stream or "", act.segment, act.since or 0, act.usage)
 
     def _limit(self, act: a.LimitWindow) -> None:

@@ -22,13 +22,13 @@ SELECT DISTINCT session FROM {TOTALS} WHERE scope = 'session' AND name = :name A
 """
 _STREAMS = f"""
 SELECT whose, max(at), {", ".join(f"sum({name})" for name in USAGE_FIELDS)} FROM {TOTALS}
-WHERE session = :session AND scope = 'stream' GROUP BY whose ORDER BY whose
+WHERE session = :session AND scope IN ('stream', 'meter') GROUP BY whose ORDER BY whose
 """
 _HELD = f"(SELECT response FROM {SPANS} WHERE session = :session AND response IS NOT NULL AND stream {{test}} :stream)"
 _CALLS = f"SELECT response, at, model, {_FIELDS} FROM {settled(_HELD)} ORDER BY at, response"
 _TURNS = f"SELECT start FROM {SPANS} WHERE session = :session AND stream = :stream AND kind = 'turn' ORDER BY start"
 _ESTIMATED = f"SELECT response FROM {settled(':keys')} WHERE estimated"
-_WITH_TOTALS = f"SELECT DISTINCT session FROM {TOTALS} WHERE scope IN ('session', 'stream')"
+_WITH_TOTALS = f"SELECT DISTINCT session FROM {TOTALS} WHERE scope IN ('session', 'stream', 'meter')"
 
 
 def sessions_with_totals(database: Database) -> set[int]:

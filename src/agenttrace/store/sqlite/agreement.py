@@ -13,9 +13,9 @@ from agenttrace.store.sqlite.totals import NOT_PRUNED, Totals
 
 _STREAMS = f"""
 SELECT whose, max(at), {", ".join(f"sum({field})" for field in USAGE_FIELDS)} FROM totals
-WHERE session_id = ? AND scope = 'stream' AND {NOT_PRUNED} GROUP BY whose ORDER BY whose
+WHERE session_id = ? AND scope IN ('stream', 'meter') AND {NOT_PRUNED} GROUP BY whose ORDER BY whose
 """
-_WITH_TOTALS = f"SELECT DISTINCT session_id FROM totals WHERE scope IN ('session', 'stream') AND {NOT_PRUNED}"
+_WITH_TOTALS = f"SELECT DISTINCT session_id FROM totals WHERE scope IN ('session', 'stream', 'meter') AND {NOT_PRUNED}"
 _ESTIMATED = "SELECT estimated FROM responses WHERE response = ?"
 _QUARANTINED = """
 SELECT count(*) FROM quarantine WHERE file_id IN (

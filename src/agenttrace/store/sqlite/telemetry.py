@@ -40,7 +40,7 @@ _UNMARK = "DELETE FROM totals WHERE session_id = ? AND scope = 'pruned' AND whos
 #: Zeros instead of no rows, because copies of the store learn of changed totals, not of removed ones.
 _CLEAR_TOTALS = f"""
 UPDATE totals SET {", ".join(f"{name} = 0" for name in USAGE_FIELDS)}, revision = ?
-WHERE session_id = ? AND scope = 'stream' AND whose = ?
+WHERE session_id = ? AND scope IN ('stream', 'meter') AND whose = ?
 """
 
 

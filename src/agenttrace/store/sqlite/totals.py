@@ -21,7 +21,7 @@ VALUES ({", ".join("?" * (12 + len(USAGE_FIELDS)))})
 
 _COUNTS = f"""
 SELECT name, at, since, trace_id, parent_id, turn_index, model, {_FIELDS} FROM totals
-WHERE session_id = ?1 AND scope = 'session'
+WHERE session_id = ?1 AND scope = ?2
     AND NOT EXISTS (SELECT 1 FROM totals WHERE session_id = ?1 AND scope = 'pruned')
 ORDER BY name, at, model
 """
@@ -53,7 +53,11 @@ class Totals(CountedBy):
         self._connection = connection
 
     def counts(self, session: int) -> list[Count]:
-        return counts_of(self._connection.execute(_COUNTS, (session,)))
+        return counts_of(self._connection.execute(_COUNTS, (session, "session")))
+
+    def meters(self, session: int) -> list[Count]:
+        """What meters say of a session, in order of name and time; of a pruned one nothing."""
+        return counts_of(self._connection.execute(_COUNTS, (session, "meter")))
 
     def counted_as(self, name: str, without: int) -> list[int]:
         return [row[0] for row in self._connection.execute(_COUNTED_AS, (name, without))]

@@ -9,7 +9,7 @@ what is stored, inside the transaction of the batch.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from agenttrace import ids
@@ -20,14 +20,16 @@ from agenttrace.store.sqlite.database import marks, portions
 from agenttrace.store.sqlite.revisions import note_removed
 from agenttrace.store.sqlite.span_rows import NOT_IN_LOG
 from agenttrace.store.sqlite.totals import Totals
-from agenttrace.store.totals import Book
+from agenttrace.store.totals import Book, Count, Tokens
 
 #: How a call is named of which only the agent's total tells.
 COMPACTION = "compaction, title or another call of the agent itself"
+#: How the calls of a quarter of an hour are named of which only metrics tell.
+METERED = "calls that metrics count"
 
 #: Sessions with such calls among these, and those that count under the same names: forks.
 _CONCERNED = """
-SELECT session_id FROM totals WHERE scope IN ('session', 'call') AND session_id IN {marks}
+SELECT session_id FROM totals WHERE scope IN ('session', 'call', 'meter') AND session_id IN {marks}
 UNION
 SELECT session_id FROM totals WHERE scope = 'session' AND name IN
     (SELECT name FROM totals WHERE scope = 'session' AND session_id IN {marks})
@@ -75,21 +77,29 @@ def settle(
     connection: sqlite3.Connection, sessions: Iterable[int], *, day_of: Callable[[int], str], revision: int
 ) -> list[tuple[int, Span]]:
     """Bring these sessions' calls up to date; the spans that are to be written come back with their sessions."""
-    book = Book(Totals(connection))
+    totals = Totals(connection)
+    book = Book(totals)
     spans: list[tuple[int, Span]] = []
     for session in sorted(sessions):
         if connection.execute("SELECT 1 FROM sessions WHERE id = ? AND events > 0", (session,)).fetchone():
-            spans += [(session, span) for span in _settle_one(connection, book, session, day_of, revision)]
+            metered = [] if book.calls(session) else totals.meters(session)
+            spans += [(session, span) for span in _settle_one(connection, book, metered, session, day_of, revision)]
     return spans
 
 
 def _settle_one(
-    connection: sqlite3.Connection, book: Book, session: int, day_of: Callable[[int], str], revision: int
+    connection: sqlite3.Connection,
+    book: Book,
+    metered: Iterable[Count],
+    session: int,
+    day_of: Callable[[int], str],
+    revision: int,
 ) -> list[Span]:
     calls = {ids.response_key(row[1]): row for row in connection.execute(_TOLD_CALLS, (session,))}
     in_lines = {row[0] for row in connection.execute(_IN_LINES, (session, NOT_IN_LOG))} if calls else set()
     wanted = [_from_telemetry(session, key, *row) for key, row in calls.items() if key not in in_lines]
     wanted += _from_totals(book, session)
+    wanted += _from_meters(metered, session)
     known = {row[0]: tuple(row[1:]) for row in connection.execute(_KNOWN, (session, NOT_IN_LOG))}
     gone = known.keys() - {entry.span.span_id for entry in wanted}
     connection.executemany(_DELETE, ((session, span_id) for span_id in gone))
@@ -127,20 +137,28 @@ def _from_telemetry(
     return Unlogged(span, None)
 
 
-def _from_totals(book: Book, session: int) -> list[Unlogged]:
-    found: list[Unlogged] = []
+def _from_totals(book: Book, session: int) -> Iterator[Unlogged]:
     for stretch in book.stretches(session):
         count = stretch.told
         for model, tokens in stretch.unlogged.items():
             name = f"not in the log:{session}:{count.name}:{count.at}:{model}"
-            place = (count.trace_id, count.parent_id, count.turn_index)
-            span = _span(session, name, model, count.at, count.at, place, COMPACTION)
-            span.response, span.response_name = ids.response_key(name), name
-            usage = Usage(**dict(zip(USAGE_FIELDS, tokens, strict=True)))
-            found.append(
-                Unlogged(span, Claim(span.response, session, count.at, model or UNKNOWN_MODEL, False, 0, usage))
-            )
-    return found
+            yield _counted(session, name, model, tokens, count, COMPACTION)
+
+
+def _from_meters(metered: Iterable[Count], session: int) -> Iterator[Unlogged]:
+    for count in metered:
+        for model, tokens in count.by_model.items():
+            if any(tokens):
+                yield _counted(session, f"metered:{session}:{count.name}:{model}", model, tokens, count, METERED)
+
+
+def _counted(session: int, name: str, model: str, tokens: Tokens, count: Count, who: str) -> Unlogged:
+    """A call whose tokens nothing else claims."""
+    place = (count.trace_id, count.parent_id, count.turn_index)
+    span = _span(session, name, model, count.at, count.at, place, who)
+    span.response, span.response_name = ids.response_key(name), name
+    usage = Usage(**dict(zip(USAGE_FIELDS, tokens, strict=True)))
+    return Unlogged(span, Claim(span.response, session, count.at, model or UNKNOWN_MODEL, False, 0, usage))
 
 
 def _span(
