@@ -23,6 +23,7 @@ from agenttrace.record.recorder import Recorder
 from agenttrace.store.rows import ChangesCursor
 from agenttrace.store.sqlite import agreement
 from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.totals import SCOPES
 from scratch import quick
 from telemetry_rig import (
     CUMULATIVE,
@@ -440,6 +441,7 @@ def test_metrics_alone(store: Store) -> None:
         store.append(*told, *told)
         # By one recorder after another: what is remembered outlives each of them.
         store.record()
+    assert {scope for (scope,) in store.rows("SELECT scope FROM totals")} == {"meter"} < SCOPES
     half = tuple(count // 2 for count in WHOLE)
     assert sorted(store.rows(COUNTED)) == [
         ("2026-11-15", "claude-haiku-4-5", *WHOLE),

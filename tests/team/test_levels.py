@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from agenttrace.config import Settings
 from agenttrace.ids import session_number
 from agenttrace.masking import Mask
-from agenttrace.model import Session
+from agenttrace.model import Session, Usage
 from agenttrace.prices.table import PriceTable
 from agenttrace.record.formats import FACTS
 from agenttrace.store.annotations import NewAnnotation
-from agenttrace.store.rows import EventRow, FileOfLines, Row, StoredSession, StoredSpan
+from agenttrace.store.rows import EventRow, FileOfLines, Row, StoredSession, StoredSpan, TotalRow
 from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.totals import SCOPES
 from agenttrace.team import figures as figures_module
 from agenttrace.team.figures import Figures
 from agenttrace.team.levels import Level, Sharing, masked_rows
@@ -99,6 +100,12 @@ def test_numbers_of_sessions_fit_their_names_and_forks_stay_linked() -> None:
     assert child.parent == parent.session_id
     for found in (parent, child):
         assert found.id == session_number(found.agent, found.session_id)
+
+
+def test_figures_have_totals_in_their_scopes() -> None:
+    """A team's server checks sessions against them, too."""
+    told = [TotalRow(1, scope, "telemetry", "n", 0, "m", 1, 0, b"t" * 16, None, -1, Usage(), 1) for scope in SCOPES]
+    assert {row.scope for row in made().rows(told) if isinstance(row, TotalRow)} == SCOPES
 
 
 def test_figures_have_no_lines_files_and_notes() -> None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from agenttrace.model import USAGE_FIELDS, Usage
 
+SCOPES = frozenset({"session", "stream", "meter", "call"})
 #: The first fields are disjoint and are what counts are compared by; those after them are parts of them.
 COMPARED = 4
 _NEVER = 2**62
@@ -27,7 +28,7 @@ Tokens = tuple[int, ...]
 class Told(NamedTuple):
     """What an agent said of its usage, as folding found it."""
 
-    #: ``session``, ``stream``, ``meter`` or ``call``.
+    #: One of ``SCOPES``.
     scope: str
     #: The stream that a count is of; for a call, who made it.
     whose: str

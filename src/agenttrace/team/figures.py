@@ -26,9 +26,10 @@ from agenttrace.store.rows import (
     StoredSpan,
     TotalRow,
 )
+from agenttrace.store.totals import SCOPES
 
 #: Streams, and scopes and owners of totals, that AgentTrace names itself.
-_OWN_WORDS = frozenset({"", MAIN_STREAM, NOT_IN_LOG, TELEMETRY, "session", "stream", "call"})
+_OWN_WORDS = frozenset({"", MAIN_STREAM, NOT_IN_LOG, TELEMETRY}) | SCOPES
 #: Tools that come with the agents; others may be named after products and customers.
 _TOOLS = frozenset(
     {
