@@ -17,6 +17,8 @@ from agenttrace.record.outcome_updates import update_all
 from agenttrace.store.questions import SpanRow, UsageQuery
 from agenttrace.store.rows import ChangesCursor, EventRow, FileOfLines, Row, StoredSession
 from agenttrace.store.team import Position, WrongPositionError
+from telemetry_rig import conversation, counter, points
+from telemetry_rig import lines as telemetry_lines
 
 from . import machine as machine_module
 from . import team_machine
@@ -386,3 +388,21 @@ def test_logs_of_real_agents_on_two_machines() -> None:
         made.push_all(rng, 300)
         assert all(each.sessions and each.copies for each in made.store.machines())
         assert_same(made)
+
+
+def test_metrics_that_give_way_to_calls() -> None:
+    """Calls that a machine made up from metrics leave the team's store with those that take their place."""
+    rng = random.Random(5)
+    with team(("lap",)) as made:
+        (lap,) = made.members.values()
+        log = lap.machine.logs / "spans-2026-11-15.1.jsonl"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        for told in (points(counter({("claude-sonnet-4-5", "input"): 30}, 60)), telemetry_lines(*conversation())):
+            with log.open("ab") as file:
+                file.writelines(told)
+            lap.machine.record({})
+            made.push_all(rng, 7)
+            assert_same(made)
+        (session,) = made.store.sessions()
+        found = made.store.agreement(session.id)
+        assert (found.status, found.checked, found.claimed["input_tokens"]) == ("differ", 2, 30)
