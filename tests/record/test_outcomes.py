@@ -385,6 +385,12 @@ def _shown(logs: Path) -> Iterator[tuple[str, str]]:
         ("python -m unittest", "Ran 5 tests in 0.001s\n\nFAILED (failures=1, errors=1)\n", 3, 2),
         ("FOO=1 timeout 60 uv run pytest", "3 passed in 1s", 3, 0),
         ("mvn -q test", "Tests run: 4, Failures: 1, Errors: 0, Skipped: 1\n", 2, 1),
+        ("A='x y' B=\"z\" nice -n 5 timeout -k 5 30s pytest", "3 passed in 1s", 3, 0),
+        ("python -W ignore -m pytest", "3 passed in 1s", 3, 0),
+        (".venv/bin/python -u manage.py test shop", "Ran 2 tests in 0.1s\n\nOK\n", 2, 0),
+        ("npm --prefix web run test", "# pass 3\n# fail 0\n", 3, 0),
+        ("yarn workspace shop test --ci", "Tests: 2 passed, 2 total", 2, 0),
+        ("make -C web \\\n  VERBOSE=1 test-unit", "3 passed in 1s", 3, 0),
         ("pytest", "Killed", None, None),
     ],
 )
@@ -404,10 +410,51 @@ def test_summaries_of_tests(command: str, output: str, passed: int | None, faile
         "cat <<EOF\npytest\nEOF",
         "gh pr view 3",
         "ls tests",
+        "make build; cat test.txt",
+        "make build\ncat test.txt",
+        "make build > test.log",
+        "mvn package && ./deploy test",
+        "npm --version; test -f package.json",
+        "npm -x build",
     ],
 )
 def test_commands_that_only_mention_something(command: str) -> None:
     assert not of_interest(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        " ".join(f"V{number}='x'" for number in range(60)) + " docker run shop",
+        "npm " + "--a " * 60 + "!",
+        "python " + "-W " * 60 + "!",
+        "timeout " + "-k 5 " * 60 + "!",
+        "\n" * 4000,
+        ";" * 4000,
+    ],
+    ids=str.__len__,
+)
+def test_each_word_of_a_command_is_read_in_one_way(command: str) -> None:
+    """Words that can be read in two ways would take for ever: every word doubles the time."""
+    assert not of_interest(command)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "9" * 5000 + " passed in 1s",
+        "Tests: " + "9" * 90_000 + " total",
+        "Tests: " + "9" * 5000 + " passed, 1 total",
+        "Tests:" + "\t" * 50_000 + "x" * 40_000,
+        "Ran 1 test in 1s\n\nFAILED (failures=" + "9" * 5000 + ")",
+        "test result: ok. " + "9" * 5000 + " passed; 0 failed",
+    ],
+    ids=str.__len__,
+)
+def test_numbers_that_no_test_run_has(output: str) -> None:
+    (run,) = command_outcomes("pytest", output)
+    assert isinstance(run, TestRun)
+    assert (run.passed or 0, run.failed or 0) in ((0, 0), (1, 0))
 
 
 @given(st.text(), st.text())

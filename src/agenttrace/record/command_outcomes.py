@@ -35,13 +35,18 @@ _LOOKED_AT = 50_000
 _LONGEST_COMMAND = 4_000
 _COMMAND_SHOWN = 300
 
-#: Where a command begins: at the start, or after an operator, with what may stand before its name.
-_START = r"(?:^|[;&|(\n`]|\$\(|\bthen\b|\bdo\b)\s*"
+#: Where a command begins: at the start, or after an operator, with what may stand before its name. A word is read in
+#: one way only (atomic groups, possessive repetitions): every other way would be tried, for each word anew.
+_WORD = r"[^\s;&|()<>]"
+_START = r"(?:^|[;&|(\n`]|\$\(|\bthen\b|\bdo\b)\s*+"
 _BEFORE = (
-    r"(?:(?:\w+=(?:'[^']*'|\"[^\"]*\"|\S*)|sudo|time|env|command|npx|bunx|uvx|(?:timeout|nice)(?:\s+-\S+)*\s+\S+|"
-    r"(?:uv|poetry|pdm|hatch|pipenv|rye)\s+run(?:\s+-\S+)*|(?:pnpm|yarn|bundle)\s+exec|pnpm\s+dlx|"
-    r"(?:\S*/)?python[\d.]*(?:\s+-[A-Za-ln-z]\S*)*\s+-m)\s+)*(?:\S*/)?"
+    r"(?>(?:\w+=(?>(?:'[^']*'|\"[^\"]*\"|[^\s'\"])*)|sudo|time|env|command|npx|bunx|uvx|"
+    r"(?:timeout|nice)(?>\s+(?:-\S+|[\d.]+[smhd]?(?=\s)))*|"
+    r"(?:uv|poetry|pdm|hatch|pipenv|rye)\s+run(?>\s+-\S+)*|(?:pnpm|yarn|bundle)\s+exec|pnpm\s+dlx|"
+    rf"(?:{_WORD}*/)?python[\d.]*(?>\s+(?:-[WX]\s+\S+|-[A-Za-ln-z]\S*))*\s+-m)\s+)*+(?:{_WORD}*/)?"
 )
+_WORDS = rf"(?:(?:[ \t]|\\\n)+{_WORD}+)*?(?:[ \t]|\\\n)+"
+_END = r"(?=[\s;&|()<>]|$)"
 _AT = _START + _BEFORE
 _GIT = r"git(?:\s+-[cC]\s+\S+|\s+--\S+)*\s+"
 _COMMITS = re.compile(_AT + _GIT + r"(?:commit|cherry-pick|revert|merge|am)\b")
@@ -49,18 +54,21 @@ _AMENDS = re.compile(_AT + _GIT + r"commit\b[^;&|\n]*?\s--amend\b")
 _OPENS = re.compile(_AT + r"(?:gh\s+pr\s+create|glab\s+mr\s+create|hub\s+pull-request)\b")
 _RUNNERS = {
     "pytest": r"(?:pytest|py\.test)\b",
-    "unittest": r"(?:unittest|manage\.py\s+test)\b",
+    "unittest": rf"(?:unittest|(?:python[\d.]*\s+(?>-\S+\s+)*)?(?:{_WORD}*/)?manage\.py\s+test)\b",
     "vitest": r"vitest\b",
     "jest": r"jest\b",
     "mocha": r"mocha\b",
     "node": r"node\s+(?:-\S+\s+)*--test\b",
     "go": r"go\s+test\b",
     "cargo": r"cargo\s+(?:\+\S+\s+)?(?:test|nextest)\b",
-    "npm": r"(?:npm|pnpm|yarn|bun|deno)\s+(?:(?:run|-\S+|--\S+\s+\S+)\s+)*(?:t|test\S*)(?=\s|$|[;&|)])",
-    "make": r"(?:make|just|task)\s+(?:\S+\s+)*(?:check|\S*test\S*)(?=\s|$|[;&|)])",
+    "npm": (
+        rf"(?:npm|pnpm|yarn|bun|deno)\s+(?>(?:run|workspace\s+{_WORD}+|"
+        rf"-{_WORD}+(?:\s+(?!(?:t{_END}|test|run|-)){_WORD}+)?)\s+)*(?:t|test{_WORD}*){_END}"
+    ),
+    "make": rf"(?:make|just|task){_WORDS}(?:check|{_WORD}*test{_WORD}*){_END}",
     "tox": r"(?:tox|nox)\b",
-    "maven": r"(?:\./)?mvnw?\s+(?:\S+\s+)*(?:test|verify)\b",
-    "gradle": r"(?:\./)?gradlew?\s+(?:\S+\s+)*(?:test|check)\b",
+    "maven": rf"(?:\./)?mvnw?{_WORDS}(?:test|verify)\b",
+    "gradle": rf"(?:\./)?gradlew?{_WORDS}(?:test|check)\b",
     "rspec": r"rspec\b",
     "dotnet": r"dotnet\s+test\b",
 }
@@ -107,14 +115,15 @@ def _commits(command: str, text: str) -> Iterator[Commit]:
 
 
 def _without_texts(command: str) -> str:
-    """A command without its here-documents, which may mention any command."""
+    """A command without blank lines and here-documents, which may mention any command."""
     kept: list[str] = []
     end: str | None = None
     for line in command.split("\n"):
         if end is not None:
             end = None if line.strip() == end else end
             continue
-        kept.append(line)
+        if line.strip():
+            kept.append(line)
         found = _HERE_DOCUMENT.search(line)
         end = found[1] if found else None
     return "\n".join(kept)[:_LONGEST_COMMAND]
@@ -123,22 +132,28 @@ def _without_texts(command: str) -> str:
 # -- summaries of test runs ---------------------------------------------------------------------------------------
 
 _PYTEST = re.compile(
-    r"^=*[ \t]*((?:\d+ (?:failed|passed|skipped|errors?|xfailed|xpassed|deselected|warnings?|rerun|subtests passed)"
+    r"^=*[ \t]*((?:\d{1,9} (?:failed|passed|skipped|errors?|xfailed|xpassed|deselected|warnings?|rerun|subtests passed)"
     r"(?:, )?)+ in [\d.]+s)",
     re.MULTILINE,
 )
-_VITEST = re.compile(r"^[ \t]*Tests[ \t]{2,}(.*\(\d+\))[ \t]*$", re.MULTILINE)
-_JEST = re.compile(r"^[ \t]*Tests:[ \t]+(.*\d+ total)[ \t]*$", re.MULTILINE)
-_CARGO = re.compile(r"^test result: (?:ok|FAILED)\. (\d+) passed; (\d+) failed.*$", re.MULTILINE)
-_NEXTEST = re.compile(r"^[ \t]*Summary \[.*?\] \d+ tests? run: (\d+) passed(?:.*?, (\d+) failed)?.*$", re.MULTILINE)
-_UNITTEST = re.compile(r"^Ran (\d+) tests? in [\d.]+s\n+(OK|FAILED)(?: \((.*)\))?", re.MULTILINE)
+_VITEST = re.compile(r"^[ \t]*Tests[ \t]{2,}+(.*\(\d+\))[ \t]*$", re.MULTILINE)
+_JEST = re.compile(r"^[ \t]*Tests:[ \t]++(.*(?<!\d)\d{1,9} total)[ \t]*$", re.MULTILINE)
+_CARGO = re.compile(r"^test result: (?:ok|FAILED)\. (\d{1,9}) passed; (\d{1,9}) failed.*$", re.MULTILINE)
+_NEXTEST = re.compile(
+    r"^[ \t]*Summary \[.*?\] \d+ tests? run: (\d{1,9}) passed(?:.*?, (\d{1,9}) failed)?.*$", re.MULTILINE
+)
+_UNITTEST = re.compile(r"^Ran (\d{1,9}) tests? in [\d.]+s\n+(OK|FAILED)(?: \((.*)\))?", re.MULTILINE)
 _GO_TEST = re.compile(r"^[ \t]*--- (PASS|FAIL): (\S+)", re.MULTILINE)
 _GO_PACKAGE = re.compile(r"^(ok|FAIL)[ \t]+\S+[ \t]+(?:\(cached\)|[\d.]+s|\[build failed\])", re.MULTILINE)
-_NODE = re.compile(r"^(?:#|ℹ) (pass|fail) (\d+)$", re.MULTILINE)
-_MOCHA = re.compile(r"^[ \t]*(\d+) (passing|failing)\b.*$", re.MULTILINE)
-_SUREFIRE = re.compile(r"Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)(?!.{0,9}Time elapsed)")
-_RSPEC = re.compile(r"^(\d+) examples?, (\d+) failures?.*$", re.MULTILINE)
-_NUMBER = re.compile(r"(\d+) (passed|failed|errors?)\b")
+_NODE = re.compile(r"^(?:#|ℹ) (pass|fail) (\d{1,9})$", re.MULTILINE)
+_MOCHA = re.compile(r"^[ \t]*(\d{1,9}) (passing|failing)\b.*$", re.MULTILINE)
+_SUREFIRE = re.compile(
+    r"Tests run: (\d{1,9}), Failures: (\d{1,9}), Errors: (\d{1,9}), Skipped: (\d{1,9})(?!.{0,9}Time elapsed)"
+)
+_RSPEC = re.compile(r"^(\d{1,9}) examples?, (\d{1,9}) failures?.*$", re.MULTILINE)
+_NUMBER = re.compile(r"(?<!\d)(\d{1,9}) (passed|failed|errors?)\b")
+#: As in the expressions above.
+_MOST_DIGITS = 9
 _Counts = tuple[int, int, str]
 
 
@@ -181,9 +196,14 @@ def _unittest(text: str) -> _Counts | None:
         return None
     total, _, details = found[-1].groups()
     numbers = dict(part.split("=", 1) for part in (details or "").split(", ") if "=" in part)
-    failed = sum(int(numbers[name]) for name in ("failures", "errors") if numbers.get(name, "").isdecimal())
-    skipped = int(numbers["skipped"]) if numbers.get("skipped", "").isdecimal() else 0
+    failed = sum(int(numbers[name]) for name in ("failures", "errors") if _is_count(numbers.get(name, "")))
+    skipped = int(numbers["skipped"]) if _is_count(numbers.get("skipped", "")) else 0
     return max(0, int(total) - failed - skipped), failed, found[-1][0].replace("\n", " ")
+
+
+def _is_count(text: str) -> bool:
+    """Not a number of thousands of digits, which Python refuses to read."""
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 def _go(text: str) -> _Counts | None:
