@@ -906,6 +906,24 @@ def test_a_fork_does_not_repeat_what_its_original_did(tmp_path: Path) -> None:
     assert {share.model for each in found.values() for share in each.shares} == {"claude-sonnet-4-5"}
 
 
+def test_a_result_that_cannot_be_read_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in a list nor in the recorder, which examines sessions while it records."""
+    lines = claude_lines("git commit -m x", "[main 1a2b3c4] x\n")
+    odd = claude_lines("git commit -m odd", "[main 2b3c4d5] odd\n")
+    for number, line in enumerate(odd):
+        line |= {"uuid": f"v{number}", "timestamp": f"2026-11-15T00:01:0{number}Z"}
+    odd[1]["message"]["id"] = "m2"
+
+    def read(command: str, output: str) -> Iterator[Any]:
+        if "odd" in command:
+            raise ValueError
+        return command_outcomes(command, output)
+
+    monkeypatch.setattr("agenttrace.record.outcomes.command_outcomes", read)
+    facts = _said("claude-code", odd + lines, tmp_path)
+    assert [fact.what.hash for fact in facts if isinstance(fact.what, Commit)] == ["1a2b3c4"]
+
+
 def test_lines_that_cannot_be_read_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For instance those of a format whose package is not installed at the moment."""
     settings = load_settings({"HOME": str(tmp_path), "AGENTTRACE_HOME": str(tmp_path / "data")})

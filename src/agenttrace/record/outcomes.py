@@ -6,6 +6,7 @@ pull requests and tests from shell commands and their output, which look alike f
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
@@ -33,6 +34,7 @@ _MOST_HASHES = 500
 QUARTER_HOUR = 900_000_000
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 _anything = msgspec.json.Decoder()
 
 
@@ -66,11 +68,21 @@ class OutcomeReader:
     def facts(self, lines: Iterable[InterpretedLine]) -> Iterator[Fact]:
         """What came of these lines."""
         for said in lines:
-            for fact in self._of_line(said):
+            for fact in self._tried(said):
                 self._facts += 1
                 if self._facts > MOST_FACTS:
                     return
                 yield self._bounded(fact)
+
+    def _tried(self, said: InterpretedLine) -> list[Fact]:
+        """What came of a line. One that cannot be read tells nothing; it stops neither the others nor the recorder."""
+        try:
+            return list(self._of_line(said))
+        except Exception as error:
+            if not is_a_lines_fault(error):
+                raise
+            logger.warning("what came of line %d cannot be read", said.line.event_no, exc_info=error)
+            return []
 
     def _bounded(self, fact: Fact) -> Fact:
         if not isinstance(fact.what, FileChange) or not fact.what.diff:
