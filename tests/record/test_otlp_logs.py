@@ -20,6 +20,8 @@ from agenttrace.calendar import day_finder
 from agenttrace.record.formats import AGENTS
 from agenttrace.record.formats.contract import Source, Unusable
 from agenttrace.record.recorder import Recorder
+from agenttrace.record.texts.contents import session_lines
+from agenttrace.store import open_store
 from agenttrace.store.rows import ChangesCursor
 from agenttrace.store.sqlite import agreement
 from agenttrace.store.sqlite.store import SqliteStore
@@ -71,6 +73,30 @@ def test_a_session_of_claude_code(store: Store) -> None:
         ("tool", "main", "execute_tool Bash", 1500, "ok"),
         ("step", "main", "chat claude-sonnet-4-5", 2000, "ok"),
     ]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1)])
+def test_the_text_of_an_answer(order: tuple[int, ...], store: Store) -> None:
+    """It is part of the model call that it names, whichever event is sent first, and adds no tokens."""
+    call = {"request_id": "req_1", "model": "claude-sonnet-4-5"}
+    told = lines(
+        claude("user_prompt", 0, prompt="Fix it"),
+        claude("api_request", 10, input_tokens=10, output_tokens=2, duration_ms=2000, **call),
+        claude("assistant_response", 10, response="It is fixed.", response_length=12, **call),
+    )
+    for place in order:
+        store.append(told[place])
+        store.record()
+    assert [row[2] for row in store.rows(COUNTED)] == [10]
+    assert store.rows("SELECT kind, status FROM spans ORDER BY kind") == [("step", "ok"), ("turn", "ok")]
+    with open_store(store.settings) as opened:
+        (session,) = opened.sessions()
+        ((step, texts),) = (
+            (said.line.span_id, [content.text for content in said.contents])
+            for said in session_lines(opened, session)
+            if said.event.type.endswith("assistant_response")
+        )
+        assert (opened.spans(session)[1].span_id, ["It is fixed."]) == (step, texts)
 
 
 def test_a_session_of_codex(store: Store) -> None:

@@ -234,14 +234,28 @@ def _prompt(record: _Record) -> Iterator[a.Act]:
 def _response(record: _Record) -> Iterator[a.Act]:
     """A model call that is over. Whether it asked for a tool is not known until the tool has answered."""
     usage = record.agent.usage(record.attributes)
-    own = record.text("request_id", "response_id") or record.key
-    name = f"{TELEMETRY}:{record.agent.name}:{record.session}:{own}"
+    name = _step_of(record)
     record.memory["step"] = name
     yield a.StepBegin(name, None, record.model, start=record.began)
     terms = "fast" if record.text("speed") == "fast" else ""
     yield a.ResponseUsage(name, usage, record.model, name, terms=terms)
     yield a.StepEnd(name)
     yield a.FinalAnswer()
+
+
+def _step_of(record: _Record) -> str:
+    """The model call that an event tells of."""
+    own = record.text("request_id", "response_id") or record.key
+    return f"{TELEMETRY}:{record.agent.name}:{record.session}:{own}"
+
+
+def _text_of_answer(record: _Record) -> Iterator[a.Act]:
+    """What Claude Code's model said in a call; its tokens are in the event of the request."""
+    name = _step_of(record) if record.text("request_id") else record.memory.get("step")
+    if name is not None:
+        yield a.StepBegin(name, None, record.model)
+        yield a.StepEnd(name)
+        yield a.FinalAnswer()
 
 
 def _failure(record: _Record) -> Iterator[a.Act]:
@@ -293,6 +307,7 @@ _MEANINGS: dict[str, Callable[[_Record], Iterator[a.Act]]] = {
     "user_prompt": _prompt,
     "api_request": _request,
     "api_response": _response,
+    "assistant_response": _text_of_answer,
     "sse_event": _answer,
     "api_error": _failure,
     "tool_result": _tool,
@@ -326,6 +341,8 @@ def record_contents(event: Event) -> list[Content]:
         found.append(_content("result", record.text("output", "tool_output"), record.call))
     elif kind == "api_response":
         found.append(_content("text", record.text("response_text")))
+    elif kind == "assistant_response":
+        found.append(_content("text", record.text("response")))
     if record.error is not None:
         found.append(_content("error", record.error, record.call if kind.startswith("tool") else None))
     return [content for content in found if content is not None]
