@@ -219,6 +219,27 @@ def test_parts_that_are_not_in_the_log() -> None:
         assert [call.parts["context"] for call in model_calls(store, store.sessions()[0]).calls] == [len(first)] * 2
 
 
+def test_reminders_before_claude_code_logged_its_requests(tmp_path: Path) -> None:
+    """They and instruction files were sent and not logged: without a line of them their size is unknown, not 0."""
+    common = {"sessionId": "5bc45ad6-0000-4000-8000-000000000001", "version": "2.0.1", "isSidechain": False}
+    answer = {
+        "id": "m1",
+        "role": "assistant",
+        "model": "claude-sonnet-4-5",
+        "content": [{"type": "text", "text": "Hi"}],
+    }
+    log = tmp_path / f"{common['sessionId']}.jsonl"
+    said = (("user", {"role": "user", "content": "go"}), ("assistant", answer | {"usage": {"output_tokens": 1}}))
+    lines = [
+        common | {"type": kind, "uuid": f"u{number}", "timestamp": f"2026-11-16T00:00:0{number}Z", "message": message}
+        for number, (kind, message) in enumerate(said)
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with recorded(log) as store:
+        (call,) = model_calls(store, store.sessions()[0]).calls
+    assert (call.parts["user"], call.parts.get("context")) == (2, None)
+
+
 def test_texts_that_opencode_adds() -> None:
     """A synthetic part of a message is sent with it: context, and no prompt."""
     text = "Called the Read tool"

@@ -94,7 +94,6 @@ class ClaudeCode(LogFormat[ClaudeLine]):
 
     name = "claude-code"
     title = "Claude Code"
-    parts_not_in_log = frozenset()
     traits = Traits(
         provider="anthropic",
         integration="claude-code",
