@@ -320,6 +320,7 @@ def test_no_id_and_no_directory_injects(agent: str, tmp_path: Path) -> None:
         how = _resumed(agent, "id", f"/tmp/{text}" if text.isprintable() else f"/{text}")
         assert how is not None
         assert how.directory is None or how.directory.isprintable()
+        assert how.directory_left_out == (how.directory is None)
     for relative in ("-", "--help", "relative", ""):
         how = _resumed(agent, "id", relative)
         assert how is not None

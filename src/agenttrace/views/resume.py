@@ -45,6 +45,8 @@ class Resume(NamedTuple):
     limit: ResumeLimit | None
     #: Whether the agent's own log of the session is on this machine.
     has_log: bool = True
+    #: Whether the directory is left out because it has characters that cannot be seen.
+    directory_left_out: bool = False
 
     @property
     def command(self) -> str:
@@ -61,6 +63,8 @@ class Resume(NamedTuple):
         """What the command cannot do."""
         if not self.has_log:
             return "The log of this session is not on this machine, so the agent may not know it here."
+        if self.directory_left_out:
+            return "The directory of the session has characters that cannot be seen: change to it first."
         return None if self.limit is None else _REMARKS[self.limit]
 
     @property
@@ -91,8 +95,10 @@ def _checked(found: ResumeCommand, directory: str | None, has_log: bool) -> Resu
     """A command of which a user can see what it does."""
     if not _are_visible(found.arguments):
         return None
-    known = directory is not None and os.path.isabs(directory) and directory.isprintable()
-    return Resume(found.arguments, directory if known else None, found.limit, has_log)
+    if directory is None or not os.path.isabs(directory):
+        return Resume(found.arguments, None, found.limit, has_log)
+    seen = directory.isprintable()
+    return Resume(found.arguments, directory if seen else None, found.limit, has_log, directory_left_out=not seen)
 
 
 def _are_visible(texts: Sequence[str]) -> bool:
