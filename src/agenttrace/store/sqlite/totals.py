@@ -33,6 +33,7 @@ FROM spans JOIN responses USING (response)
 WHERE spans.session_id = ? AND spans.stream {{stream}} ORDER BY responses.at, responses.response
 """
 
+_HAS_CALLS = "SELECT 1 FROM spans WHERE session_id = ? AND stream <> ? AND response IS NOT NULL LIMIT 1"
 _TURNS = "SELECT start FROM spans WHERE session_id = ? AND stream = ? AND kind = 'turn' ORDER BY start"
 
 #: Of a session that was pruned the calls are gone, so no total can be compared with them, then and later. ``whose`` is
@@ -65,6 +66,10 @@ class Totals(CountedBy):
     def calls(self, session: int, stream: str | None = None) -> list[CountedCall]:
         test, value = ("<> ?", NOT_IN_LOG) if stream is None else ("= ?", stream)
         return calls_of(self._connection.execute(_CALLS.format(stream=test), (session, value)))
+
+    def has_calls(self, session: int) -> bool:
+        """Whether lines of a session tell any call."""
+        return self._connection.execute(_HAS_CALLS, (session, NOT_IN_LOG)).fetchone() is not None
 
     def turn_starts(self, session: int) -> list[int]:
         return [row[0] for row in self._connection.execute(_TURNS, (session, MAIN_STREAM))]

@@ -82,7 +82,9 @@ def settle(
     spans: list[tuple[int, Span]] = []
     for session in sorted(sessions):
         if connection.execute("SELECT 1 FROM sessions WHERE id = ? AND events > 0", (session,)).fetchone():
-            metered = [] if book.calls(session) else totals.meters(session)
+            metered = totals.meters(session)
+            if metered and totals.has_calls(session):
+                metered = []
             spans += [(session, span) for span in _settle_one(connection, book, metered, session, day_of, revision)]
     return spans
 
