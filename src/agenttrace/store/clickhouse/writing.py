@@ -132,7 +132,6 @@ def _write(
     _remove(database, kinds[RemovedRow], stamp)
     cleared = _Cleared(database, stamp.origin, kinds)
     spans = [row for row in kinds[StoredSpan] if cleared.allows_span(row)]
-    spans = [row for row in kinds[StoredSpan] if cleared.allows_span(row)]
     arrived = NUMBERS.one() if stamp.revision is None else stamp.revision
     writes: list[tuple[Table, list[tuple[Any, ...]]]] = [
         (tables.FILES, [tables.file_values(row, stamp) for row in kinds[FileOfLines]]),
@@ -148,7 +147,6 @@ def _write(
     ]
     removed = [row for row in kinds[RemovedRow] if row.kind == "response"]
     ledger.write_responses(database, kinds[ResponseRow], removed, stamp, day_of=day_of)
-    ledger.hold(database, spans, stamp, token=token)
     ledger.hold(database, spans, stamp, token=token)
     for table, values in writes:
         put(database, table, values, token=token)
