@@ -478,6 +478,20 @@ def test_without_namespaces_root_uses_a_system_user(place: Path, system_place: P
 
 
 @as_root
+def test_a_program_that_starts_threads_in_its_children_can_use_it(place: Path) -> None:
+    """As the SDK of OpenTelemetry does: a process with threads cannot enter a namespace."""
+    program = (
+        "import os, sys, threading, time; from pathlib import Path; from agenttrace.run.postgres import embedded\n"
+        "start = lambda: threading.Thread(target=time.sleep, args=(5,), daemon=True).start()\n"
+        "os.register_at_fork(after_in_child=start)\n"
+        "with embedded(Path(sys.argv[1])): print('started')"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(place)], capture_output=True, text=True)
+    assert done.stdout == "started\n", done.stderr
+    assert (place / "postgres").exists(), "the files are in the data directory"
+
+
+@as_root
 def test_without_namespaces_a_cluster_of_root_is_not_replaced(place: Path, system_place: Path) -> None:
     """A cluster that cannot be opened any more is an error with a fix, never a silent empty database."""
     with embedded(place):

@@ -9,13 +9,12 @@ its files under ``/var/lib/agenttrace``, since that user cannot enter our direct
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
 import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ if sys.platform != "win32":
 MAJOR = "18"
 SYSTEM_PLACE = Path("/var/lib/agenttrace")
 OWN_SERVER = "or set AGENTTRACE_DATABASE_URL to a PostgreSQL server of yours."
-CLONE_NEWUSER = 0x10000000
 
 
 class PostgresError(Exception):
@@ -42,6 +40,8 @@ class Footing:
     """As whom the server runs, and in which directory its files lie."""
 
     place: Path
+    #: What runs a program as that user: it stands before the program.
+    launcher: tuple[str, ...] = ()
     #: What ``subprocess`` needs to become that user.
     process: Mapping[str, Any] = field(default_factory=dict)
 
@@ -51,8 +51,10 @@ def find_footing(home: Path, system_place: Path, *, namespaces: bool) -> Footing
     if os.geteuid() != 0 and _has_name(os.geteuid()):
         return Footing(place=home)
     elsewhere = system_place / digest(home)
-    if namespaces and not (elsewhere / "postgres").exists() and (process := _namespace()) and _can_run(process):
-        return Footing(place=home, process=process)
+    if namespaces and not (elsewhere / "postgres").exists() and (launcher := _namespace()):
+        footing = Footing(place=home, launcher=launcher)
+        if _can_run(footing):
+            return footing
     if (home / "postgres").exists():
         raise PostgresError(
             f"the database in {home / 'postgres'} belongs to a user as whom PostgreSQL refuses to run, "
@@ -73,11 +75,12 @@ def _system_footing(place: Path) -> Footing:
         with contextlib.suppress(KeyError, OSError):
             user = pwd.getpwnam(name)
             process = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-            if _can_run(process):
+            footing = Footing(place=place, process=process)
+            if _can_run(footing):
                 place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
                 place.mkdir(mode=0o700, exist_ok=True)
                 os.chown(place, user.pw_uid, user.pw_gid)
-                return Footing(place=place, process=process)
+                return footing
     raise PostgresError(
         "PostgreSQL refuses to run as this user, user namespaces are not permitted here, "
         "and there is no system user (postgres, nobody) that can run it instead",
@@ -85,34 +88,20 @@ def _system_footing(place: Path) -> Footing:
     )
 
 
-def _namespace() -> Mapping[str, Any]:
-    """What makes a child process another user in its own eyes; empty where the system has no such thing."""
+def _namespace() -> tuple[str, ...]:
+    """What makes a program another user in its own eyes; empty where the system has no such thing."""
     users = sorted(pwd.getpwall(), key=lambda user: user.pw_name != "nobody")
     user = next((user for user in users if user.pw_uid != 0), None)
-    if sys.platform != "linux" or user is None:
-        return {}
-    unshare = ctypes.CDLL(None, use_errno=True).unshare
-    maps = {
-        "setgroups": b"deny",
-        "uid_map": f"{user.pw_uid} {os.geteuid()} 1".encode(),
-        "gid_map": f"{user.pw_gid} {os.getegid()} 1".encode(),
-    }
-    return {"preexec_fn": lambda: _enter_namespace(unshare, maps)}
+    if sys.platform != "linux" or user is None or not sys.executable:
+        return ()
+    maps = (f"{user.pw_uid} {os.geteuid()} 1", f"{user.pw_gid} {os.getegid()} 1")
+    return (sys.executable, "-I", "-S", str(Path(__file__).with_name("namespace.py")), *maps)
 
 
-def _enter_namespace(unshare: Callable[[int], int], maps: Mapping[str, bytes]) -> None:
-    if unshare(CLONE_NEWUSER) != 0:
-        raise OSError(ctypes.get_errno(), "user namespaces are not permitted")
-    for name, content in maps.items():
-        descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
-        os.write(descriptor, content)
-        os.close(descriptor)
-
-
-def _can_run(process: Mapping[str, Any]) -> bool:
-    command = [str(binaries() / "postgres"), "--version"]
+def _can_run(footing: Footing) -> bool:
+    command = [*footing.launcher, str(binaries() / "postgres"), "--version"]
     try:
-        return subprocess.run(command, env=environment(), capture_output=True, **process).returncode == 0
+        return subprocess.run(command, env=environment(), capture_output=True, **footing.process).returncode == 0
     except (OSError, subprocess.SubprocessError):
         return False
 

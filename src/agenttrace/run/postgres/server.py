@@ -297,7 +297,7 @@ class EmbeddedPostgres:
         seen = self.log.stat().st_size if self.log.exists() else 0
         try:
             done = subprocess.run(
-                [str(binaries() / tool), *arguments],
+                [*self._footing.launcher, str(binaries() / tool), *arguments],
                 cwd=self._footing.place,
                 env=environment(),
                 input=text.encode(),
