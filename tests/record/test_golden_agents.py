@@ -17,6 +17,8 @@ from agenttrace.config import ensure_home, load_settings
 from agenttrace.model import Event
 from agenttrace.record.recorder import Recorder
 from agenttrace.record.texts.search_index import index_all
+from agenttrace.store.questions import NOTHING, Reason
+from agenttrace.store.sqlite.agreement import check
 from agenttrace.store.sqlite.span_rows import NOT_IN_LOG
 from store_on import store_on
 
@@ -355,6 +357,31 @@ def test_the_agents_own_totals(agent: str, store: sqlite3.Connection) -> None:
             details = total["promptTokensDetails"]
             own = (total["promptTokens"], details["cachedTokens"], details["cacheWriteTokens"])
             assert found == (*own, total["completionTokens"])
+
+
+#: Sessions without a call, or of a program that was killed, so that its total may be an older one.
+NO_TOTAL = {
+    *("ses_e1e34dd88ffes755rtjN30pLGf", "1794789979997_s9wmg"),
+    *("1794789954995_yw94z", "1794789998554_g5xnz", "1794790009662_v9niy"),
+}
+
+
+@pytest.mark.parametrize("agent", ["cline-3.0.65", "continue-cli-1.5.47", "opencode-1.18.33"], indirect=True)
+def test_each_session_agrees_with_what_its_agent_says(agent: str, store: sqlite3.Connection) -> None:
+    """OpenCode counts copies in forks, and each subagent; Cline leaves out subagents, Continue leaves out copies."""
+    responses = "SELECT count(DISTINCT response) FROM spans WHERE session_id = ? AND response NOT NULL AND stream {}"
+    for number, golden in sessions(agent, store):
+        found = check(store, number)
+        if golden["session_id"] in NO_TOTAL:
+            assert found == NOTHING
+            continue
+        streams = "= 'main'" if agent == "cline-3.0.65" else "NOT NULL"
+        copied = golden["copied_response_count"] if agent == "continue-cli-1.5.47" else 0
+        held = store.execute(responses.format(streams), (number,)).fetchone()[0]
+        assert (found.status, found.checked) == ("agree", held - copied), golden["session_id"]
+        assert found.claimed == found.counted
+        assert sum(found.claimed.values()) > 0
+        assert found.reasons == ([Reason("copied", copied)] if copied else [])
 
 
 def test_the_totals_of_all_sessions(agent: str, store: sqlite3.Connection) -> None:

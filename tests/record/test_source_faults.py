@@ -284,6 +284,23 @@ def test_a_document_changed_within_a_tick_of_the_clock(
     assert look(recorder).recorded == 3
 
 
+def test_what_is_written_beside_a_document_after_it_is_found(
+    document: test_documents.Machine, recorders: list[Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cline notes the sum of a session when its messages are written; the look after the tick finds it, once."""
+    document.path.write_bytes(document.document([message(0), message(1)]))
+    recorder = following(document, recorders)
+    assert look(recorder).recorded == 3
+    facts = {"status": "completed", "ended_at": "2026-11-16T00:45:12Z", "metadata": {"usage": {"inputTokens": 7}}}
+    document.path.with_name(f"{test_documents.NAME}.json").write_text(json.dumps(facts))
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 5)
+    assert look(recorder).recorded == 4
+    assert look(recorder).recorded == 4
+    (told,) = recorder.connection.execute("SELECT input_tokens FROM totals").fetchall()
+    assert told == (7,)
+
+
 def test_a_long_document_is_tried_again(document: test_documents.Machine) -> None:
     """One that was too large is read once the limit allows it."""
     document.path.write_bytes(document.document([message(0, "x" * 20_000)]))

@@ -81,6 +81,12 @@ def _streams(source: Compared, session: int) -> Iterator[_Part]:
             yield _Part(tuple(tokens), [], tuple(tokens), (0,) * len(tokens), [])
             continue  # metrics alone are the usage of the session
         difference = tuple(theirs - ours for theirs, ours in zip(tokens, counted, strict=True))
+        own = [call for call in calls if call.owner == session]
+        if any(difference[:COMPARED]) and added(call.tokens for call in own)[:COMPARED] == tuple(tokens[:COMPARED]):
+            # Some agents count what a fork copied, some begin anew.
+            nothing = (0,) * len(tokens)
+            yield _Part(tuple(tokens), own, nothing, nothing, [Reason("copied", len(calls) - len(own))])
+            continue
         reasons = [] if calls else [Reason("missing", name=stream)]
         yield _Part(tuple(tokens), calls, (0,) * len(tokens), difference, reasons)
 

@@ -329,12 +329,12 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
 class Reason(msgspec.Struct, frozen=True):
     """Why figures differ, or what the agent's total leaves out.
 
-    ``killed``: requests of a process that was killed are not in it. ``missing``: nothing is recorded of a subagent's
-    log. ``placeholder``: responses of which the log holds only the first count. ``unread``: lines that are quarantined.
-    ``unknown``: none of these.
+    ``killed``: requests of a process that was killed are not in it. ``copied``: nor are requests that a fork has of
+    another session. ``missing``: nothing is recorded of a subagent's log. ``placeholder``: responses of which the log
+    holds only the first count. ``unread``: lines that are quarantined. ``unknown``: none of these.
     """
 
-    kind: Literal["killed", "missing", "placeholder", "unread", "unknown"]
+    kind: Literal["killed", "copied", "missing", "placeholder", "unread", "unknown"]
     #: How many requests or lines.
     number: int = 0
     #: Which subagent.
@@ -344,7 +344,7 @@ class Reason(msgspec.Struct, frozen=True):
 class Agreement(msgspec.Struct, kw_only=True, frozen=True):
     """How our count of a session stands to its agent's own."""
 
-    #: ``nothing``: the agent tells no total, or not yet.
+    #: ``nothing``: no total of the agent is in the log, or not yet.
     status: Literal["agree", "differ", "nothing"]
     #: Requests that a total of the agent covers.
     checked: int = 0
@@ -359,7 +359,7 @@ class Agreement(msgspec.Struct, kw_only=True, frozen=True):
     reasons: list[Reason] = []
 
 
-#: Of a session whose agent writes no totals.
+#: Of a session without a total of its agent in the log.
 NOTHING = Agreement(status="nothing")
 
 

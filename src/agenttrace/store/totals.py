@@ -49,6 +49,8 @@ class CountedCall(NamedTuple):
     response: bytes
     at: int
     model: str
+    #: The session that it counts for: another one where it was copied.
+    owner: int
     tokens: Tokens
 
 
@@ -119,8 +121,8 @@ def counts_of(rows: Iterable[Sequence[Any]]) -> list[Count]:
 
 
 def calls_of(rows: Iterable[Sequence[Any]]) -> list[CountedCall]:
-    """Calls from rows of response, time, model and tokens."""
-    return [CountedCall(response, at, model, tuple(tokens)) for response, at, model, *tokens in rows]
+    """Calls from rows of response, time, model, owner and tokens."""
+    return [CountedCall(response, at, model, owner, tuple(tokens)) for response, at, model, owner, *tokens in rows]
 
 
 def added(tokens: Iterable[Tokens]) -> Tokens:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def sentence(found: Agreement) -> str:
     """Whether the figures agree, by how much they differ, and why."""
     if found.status == "nothing":
-        return "nothing to check by: the agent writes no total"
+        return "nothing to check by: the log has no total of the agent itself"
     if found.status == "differ":
         text = f"differs from the agent's own total by {difference(found.difference)}"
     else:
@@ -30,6 +30,7 @@ def reason(why: Reason) -> str:
     requests = figures.counted(why.number, "request")
     return {
         "killed": f"the agent's total leaves out {requests} of a process that was killed",
+        "copied": f"the agent's total leaves out {requests} copied from another session",
         "missing": f"nothing is recorded of the log of {why.name}",
         "placeholder": f"the log holds only a placeholder for the output of {requests}",
         "unread": f"{figures.counted(why.number, 'line')} of its files could not be read: agenttrace quarantine list",

@@ -129,7 +129,7 @@ export interface SourceFile {
 
 /** Why figures differ, or what the agent's total leaves out: ``number`` requests or lines, of the agent ``name``. */
 export interface CheckReason {
-  kind: "killed" | "missing" | "placeholder" | "unread" | "unknown";
+  kind: "killed" | "copied" | "missing" | "placeholder" | "unread" | "unknown";
   number: number;
   name: string;
 }

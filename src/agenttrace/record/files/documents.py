@@ -37,7 +37,7 @@ class DocumentReader(UnsizedReader):
         self._lines: list[bytes] | None = None
         #: Whether the document was not whole and may still be written.
         self.waiting = False
-        #: The digest of what was read.
+        #: The digest of the lines that were found, or of what was read in their place.
         self.content: bytes | None = None
 
     def read(self, offset: int, size: int, most: int = -1) -> Chunk | None:
@@ -61,11 +61,11 @@ class DocumentReader(UnsizedReader):
 
     def _load(self, size: int) -> bytes:
         data = pread(self._handle.descriptor, size, 0)
-        self.content = _digest(data)
         try:
             self._lines = self._agent.lines_of(data, Path(self._handle.path))
         except _FAULTS:
             self._lines = None
+        self.content = _digest(data if self._lines is None else b"\n".join(self._lines))
         return data
 
     def _broken(self, data: bytes, written: float) -> Chunk | None:
@@ -97,11 +97,14 @@ class DocumentReader(UnsizedReader):
         return Chunk([], [], 1, (0, stat.st_size, digest), refused=TOO_LARGE)
 
     def has_other_content(self) -> bool:
-        """Whether the document has changed since it was read, as far as is known."""
-        size = self._handle.stat().st_size
-        if self.content is None or size > self._max_bytes:
+        """Whether the document, or a file beside it, says other things than when it was read, as far as is known."""
+        size, before = self._handle.stat().st_size, self.content
+        if before is None or size > self._max_bytes:
             return False
-        return _digest(pread(self._handle.descriptor, size, 0)) != self.content
+        lines = self._lines
+        self._load(size)
+        self._lines, after, self.content = lines, self.content, before
+        return after != before
 
     def beginning(self) -> bytes | None:
         """The digest of the first line; ``None`` where there is none, or where the document is not whole."""

@@ -28,7 +28,17 @@ from agenttrace.record.formats.claude_lines import (
     prompt_text,
 )
 from agenttrace.record.formats.contract import Memory
-from agenttrace.record.formats.lenient import FieldByField, count, lookup, number, text_at, time_at, time_of, value_of
+from agenttrace.record.formats.lenient import (
+    FieldByField,
+    count,
+    lookup,
+    number,
+    text_at,
+    time_at,
+    time_of,
+    token_sum,
+    value_of,
+)
 from agenttrace.record.ingest import acts as a
 
 #: Output that is no more than this, in a response without a stop reason, is the placeholder of its start.
@@ -377,9 +387,8 @@ def _cost_state(line: ClaudeLine, memory: Memory, found: list[a.Act], main: bool
     since = time_at(started * 1000) if started else None
     if not main or not isinstance(told, dict) or since is None:
         return
-    # Sums may be larger than what one response can have.
     usage = {
-        model: Usage(**{ours: max(number(counts.get(theirs)) or 0, 0) for ours, theirs in _COSTS.items()})
+        model: Usage(**{ours: token_sum(counts.get(theirs)) for ours, theirs in _COSTS.items()})
         for model, counts in told.items()
         if isinstance(counts, dict)
     }

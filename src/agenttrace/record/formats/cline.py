@@ -1,8 +1,8 @@
 """Cline CLI: ``<session>.messages.json``, a document that is written anew with every message; a subagent has its own.
 
-Facts of the session stand in ``<session>.json`` beside it. An assistant's message is one model call. The sums in both
-documents and in the answer of ``spawn_agent`` repeat what the messages say, and count nothing. Why a run failed is a
-message that is only displayed.
+Facts of the session stand in ``<session>.json`` beside it. An assistant's message is one model call. The sum there, of
+runs that are over, is of the agent without its subagents: the messages are checked against it. That in the answer of
+``spawn_agent`` counts nothing. Why a run failed is a message that is only displayed.
 
 The hub's events (``db/hub-events-*.db``) are not read: their errors are those of the messages, and their
 ``usage.updated`` repeats the tokens of messages without naming one, so that a call could not be told from another one
@@ -31,6 +31,7 @@ from agenttrace.record.formats.context import ContextFact, system_prompt
 from agenttrace.record.formats.contract import Applied, Content, Memory, Outcome, ResumeCommand, Source, Traits
 from agenttrace.record.formats.diffs import asked, decoded, envelope_changes, text_change
 from agenttrace.record.formats.lenient import (
+    as_moment,
     as_text,
     count,
     document_as,
@@ -40,6 +41,7 @@ from agenttrace.record.formats.lenient import (
     one_line,
     read_object,
     text_at,
+    token_sum,
     value_of,
 )
 from agenttrace.record.ingest import acts as a
@@ -49,10 +51,14 @@ _ENDING = ".messages.json"
 _PROMPT = re.compile(r"\A<user_input\b[^>]*>(.*)</user_input>\s*\Z", re.DOTALL)
 _SPAWN = "spawn_agent"
 _ABSENT = msgspec.Raw()
+#: In the order in which a prompt's usage is counted.
+_TOKENS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+#: How a run may have ended.
+_OVER = frozenset({"completed", "failed", "cancelled"})
 
 
 class ClineLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The head of a document, its system prompt, or a message of it."""
+    """The head of a document, its system prompt, a message of it, or the sum that stands beside it."""
 
     session: str | None = None
     facts: msgspec.Raw = _ABSENT
@@ -64,6 +70,7 @@ class ClineLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model_info: msgspec.Raw = msgspec.field(name="modelInfo", default=_ABSENT)
     metrics: msgspec.Raw = _ABSENT
     metadata: msgspec.Raw = _ABSENT
+    total: msgspec.Raw = _ABSENT
 
 
 class ClineDocument(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -97,15 +104,16 @@ class Cline(LogFormat[ClineLine]):
         return path.name.endswith(_ENDING)
 
     def lines_of(self, document: bytes, path: Path) -> list[bytes] | None:
-        """The head, the system prompt, and a line for each message."""
+        """The head, the system prompt, a line for each message, and the sum of the runs that are over."""
         found = document_as(ClineDocument, document)
         if found is None:
             return None
-        facts = {"origin": _origin(value_of(found.origin)), **_facts(path)}
+        beside = read_object(path.with_name(path.name.removesuffix(_ENDING) + ".json"))
+        facts = {"origin": _origin(value_of(found.origin)), **_facts(beside)}
         head = {"session": as_text(value_of(found.session_id)), "facts": facts}
         system = as_text(value_of(found.system_prompt))
         firsts = [head] if system is None else [head, {"system": system}]
-        return [*map(msgspec.json.encode, firsts), *map(one_line, found.messages)]
+        return [*map(msgspec.json.encode, firsts), *map(one_line, found.messages), *_total_line(beside)]
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """By the head; a subagent's names the session that it works for."""
@@ -127,12 +135,16 @@ class Cline(LogFormat[ClineLine]):
         """The message's id; one that was written anew is another event."""
         if line.system is not None:
             return Event("system", f"system:{source.stream}:{zlib.crc32(raw):x}", None, line)
+        if line.total:
+            return Event("total", f"total:{zlib.crc32(raw):x}", epoch(line.ts), line)
         kind = "session" if line.id is None else f"message/{line.role or 'unknown'}"
         return Event(kind, f"{line.id}:{zlib.crc32(raw):x}", epoch(line.ts), line)
 
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the message means."""
         line: ClineLine = event.body
+        if line.total:
+            return _reported(line, source)
         if line.id is None:
             return _session(line) if source.stream == "main" and line.system is None else []
         if _is_error(line):
@@ -176,9 +188,8 @@ def _origin(value: object) -> dict[str, str | None]:
     return {name: text_at(value, name) for name in ("mode", "parentThreadId", "subagent")}
 
 
-def _facts(path: Path) -> dict[str, object]:
+def _facts(value: object) -> dict[str, object]:
     """What the document beside the messages says of the session."""
-    value = read_object(path.with_name(path.name.removesuffix(_ENDING) + ".json"))
     return {
         "cwd": text_at(value, "cwd"),
         "title": text_at(value, "metadata", "title"),
@@ -186,6 +197,18 @@ def _facts(path: Path) -> dict[str, object]:
         "model": text_at(value, "model"),
         "version": text_at(value, "metadata", "sessionHistoryOrigin", "version"),
     }
+
+
+def _total_line(value: object) -> Iterator[bytes]:
+    """The sum of the runs that are over, with the time up to which it counts.
+
+    While a run is at work, and when it was cut off and another process notes its end, the sum is that of earlier runs.
+    """
+    usage, ended = lookup(value, "metadata", "usage"), as_moment(lookup(value, "ended_at"))
+    cut_off = lookup(value, "metadata", "terminal_marker_at") == lookup(value, "ended_at")
+    if isinstance(usage, dict) and ended is not None and text_at(value, "status") in _OVER and not cut_off:
+        total = {key: token_sum(usage.get(key)) for key in _TOKENS}
+        yield msgspec.json.encode({"total": total, "ts": round(ended.timestamp() * 1000)})
 
 
 def _call_of(path: Path, parent: str, head: bytes) -> str | None:
@@ -212,6 +235,12 @@ def _session(line: ClineLine) -> list[a.Act]:
         text_at(facts, name) for name in ("cwd", "title", "branch", "model", "version")
     )
     return [a.SessionInfo(cwd=cwd, title=title, branch=branch, model=model, version=version)]
+
+
+def _reported(line: ClineLine, source: Source) -> list[a.Act]:
+    total = value_of(line.total)
+    usage = usage_of_prompt(*(token_sum(lookup(total, key)) for key in _TOKENS))
+    return [a.ReportedTotals(segment="session", usage={"": usage}, stream=source.stream)] if usage.total else []
 
 
 def _parts(line: ClineLine) -> list[object]:
@@ -264,8 +293,7 @@ def _answered(line: ClineLine) -> list[a.Act]:
         found.append(a.ToolBegin(text_at(call, "id") or "", name, line.id, name == _SPAWN))
     metrics = value_of(line.metrics)
     if isinstance(metrics, dict):
-        names = ("input", "output", "cacheRead", "cacheWrite")
-        usage = usage_of_prompt(*(count(metrics.get(f"{name}Tokens")) for name in names))
+        usage = usage_of_prompt(*(count(metrics.get(key)) for key in _TOKENS))
         found.append(a.ResponseUsage(f"cline:{line.id}:{line.ts}", usage, model, line.id))
     found.append(a.StepEnd(line.id))
     if not calls:

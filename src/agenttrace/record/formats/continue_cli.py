@@ -2,7 +2,7 @@
 
 An item of the history is named by all messages up to it, so that the copies in a fork have the names of the originals.
 What else stands in an item (states of tools, a summary) may change: it is another event of the same name then.
-Turns that failed or were killed are never written.
+Turns that failed or were killed are never written. The document's own sum leaves out what a fork copied.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from agenttrace.record.formats.lenient import (
     read_as,
     read_companion,
     text_at,
+    token_sum,
     value_of,
 )
 from agenttrace.record.ingest import acts as a
@@ -39,12 +40,13 @@ _STATUS = {"errored": "error", "canceled": "cancelled", "cancelled": "cancelled"
 
 
 class ContinueLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The head of a document, or an item of its history with its name."""
+    """The head of a document, an item of its history with its name, or the sum that it ends with."""
 
     session: str | None = None
     facts: msgspec.Raw = _ABSENT
     name: str | None = None
     item: msgspec.Raw = _ABSENT
+    total: msgspec.Raw = _ABSENT
 
 
 class ContinueItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -60,6 +62,7 @@ class ContinueDocument(msgspec.Struct, frozen=True, kw_only=True, gc=False, rena
     title: msgspec.Raw = _ABSENT
     workspace_directory: msgspec.Raw = _ABSENT
     history: list[msgspec.Raw]
+    usage: msgspec.Raw = _ABSENT
 
 
 class ContinueCli(LogFormat[ContinueLine]):
@@ -80,7 +83,7 @@ class ContinueCli(LogFormat[ContinueLine]):
         return path.suffix == ".json" and UUID.fullmatch(path.stem) is not None and path.parent.name == "sessions"
 
     def lines_of(self, document: bytes, path: Path) -> list[bytes] | None:
-        """The head, and a line for each item of the history."""
+        """The head, a line for each item of the history, and the sum of the tokens."""
         found = document_as(ContinueDocument, document)
         if found is None:
             return None
@@ -93,6 +96,8 @@ class ContinueCli(LogFormat[ContinueLine]):
         for item in map(one_line, found.history):
             chain.update(bytes(read_as(ContinueItem, item).message) or item)
             lines.append(msgspec.json.encode({"name": chain.hexdigest()[:32], "item": msgspec.Raw(item)}))
+        if found.usage:
+            lines.append(msgspec.json.encode({"total": msgspec.Raw(one_line(found.usage))}))
         return lines
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
@@ -105,6 +110,8 @@ class ContinueCli(LogFormat[ContinueLine]):
 
     def event(self, line: ContinueLine, raw: bytes, source: Source) -> Event:
         """The item's name; the session has the only time there is."""
+        if line.total:
+            return Event("total", f"total:{zlib.crc32(raw):x}", None, line)
         if line.name is None:
             return Event("session", None, epoch(lookup(value_of(line.facts), "created")), line)
         role = text_at(value_of(line.item), "message", "role") or "unknown"
@@ -113,6 +120,8 @@ class ContinueCli(LogFormat[ContinueLine]):
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the item means."""
         line: ContinueLine = event.body
+        if line.total:
+            return _reported(value_of(line.total), memory)
         if line.name is None:
             facts = value_of(line.facts)
             title = text_at(facts, "title")
@@ -183,6 +192,8 @@ def _answered(item: object, name: str, memory: Memory) -> list[a.Act]:
         status = _STATUS.get(text_at(state, "status") or "", "ok")
         found.append(a.ToolEnd(call, status, None if status == "ok" else _output(state)))
     if isinstance(usage, dict):
+        apart = _is_apart(usage)
+        memory["apart"] = apart if memory.get("apart", apart) == apart else "mixed"
         found.append(a.ResponseUsage(f"continue:{name}", _usage(usage), model, name))
     found.append(a.StepEnd(name))
     if not states:
@@ -190,15 +201,32 @@ def _answered(item: object, name: str, memory: Memory) -> list[a.Act]:
     return found
 
 
+def _is_apart(usage: object) -> bool:
+    """Whether a prompt has no cached tokens in it: Anthropic's has not, everybody else's has."""
+    return lookup(usage, "prompt_tokens_details", "cache_read_tokens") is not None
+
+
 def _usage(usage: object) -> Usage:
-    """Anthropic's prompt has no cached tokens in it, everybody else's has."""
     details = lookup(usage, "prompt_tokens_details")
     prompt, output = count(lookup(usage, "prompt_tokens")), count(lookup(usage, "completion_tokens"))
     written = count(lookup(details, "cache_write_tokens"))
     read = count(lookup(details, "cache_read_tokens"))
-    if lookup(details, "cache_read_tokens") is None:
+    if not _is_apart(usage):
         return usage_of_prompt(prompt, output, count(lookup(details, "cached_tokens")), written)
     return Usage(input_tokens=prompt, output_tokens=output, cache_read_tokens=read, cache_write_tokens=written)
+
+
+def _reported(total: object, memory: Memory) -> list[a.Act]:
+    """The sum, where it is known what its prompts are: of mixed providers it is not."""
+    details, apart = lookup(total, "promptTokensDetails"), memory.get("apart")
+    prompt, output = token_sum(lookup(total, "promptTokens")), token_sum(lookup(total, "completionTokens"))
+    read, written = token_sum(lookup(details, "cachedTokens")), token_sum(lookup(details, "cacheWriteTokens"))
+    if apart not in (True, False):
+        return []
+    usage = Usage(input_tokens=prompt, output_tokens=output, cache_read_tokens=read, cache_write_tokens=written)
+    if not apart:
+        usage = usage_of_prompt(prompt, output, read, written)
+    return [a.ReportedTotals(segment="session", usage={"": usage}, stream="main")] if usage.total else []
 
 
 def _output(state: object) -> str:

@@ -31,10 +31,10 @@ from agenttrace.record.formats.lenient import (
     json_text,
     lookup,
     moment,
-    number,
     read_companion,
     text_at,
     time_of,
+    token_sum,
     value_of,
 )
 from agenttrace.record.ingest import acts as a
@@ -294,8 +294,7 @@ def _shutdown(said: _Said) -> None:
     since = time_of(as_moment(began))
     if since is None or not isinstance(told, dict) or not told:
         return
-    # Sums may be larger than what one response can have.
-    sums = {model: [max(number(lookup(of, "usage", key)) or 0, 0) for key in _TOKENS] for model, of in told.items()}
+    sums = {model: [token_sum(lookup(of, "usage", key)) for key in _TOKENS] for model, of in told.items()}
     model, compacted = _compactions(said)
     if any(compacted):
         sums[model] = [sum(both) for both in zip(sums.get(model, _NONE), compacted, strict=True)]

@@ -100,6 +100,11 @@ def count(value: object) -> int:
     return 0
 
 
+def token_sum(value: object) -> int:
+    """A number of tokens of many responses, which may be more than one can have; 0 for what cannot be one."""
+    return max(number(value) or 0, 0)
+
+
 def number(value: object) -> int | None:
     """The number of a step; ``None`` for what cannot be one."""
     return value if type(value) is int and abs(value) <= LARGEST_NUMBER else None

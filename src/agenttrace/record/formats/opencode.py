@@ -3,10 +3,12 @@
 A message and its parts are written again whenever they change. A user's message begins a turn; an assistant's message
 is one model call, whose tokens come when its tools are done and stand in three events. A subagent is a session with a
 parent: its events are a stream of the topmost session. A fork copies messages under new ids and keeps their times, so a
-response is named by when it began and what it used.
+response is named by when it began and what it used. The sums of ``session.updated`` are those of one session, with what
+it copied and without its subagents: the calls are checked against them.
 
 ``memory`` holds ``asked``, the latest prompts by message; ``names``, the names of the latest responses by message;
-``over``, messages that have ended; ``facts``, what was last said of the session; ``created``, when the session began.
+``over``, messages that have ended; ``facts``, what was last said of the session; ``created``, when the session began;
+``told``, the latest sum of its tokens.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from agenttrace.record.formats.lenient import (
     lookup,
     number,
     text_at,
+    token_sum,
     value_of,
 )
 from agenttrace.record.ingest import acts as a
@@ -103,6 +106,8 @@ class OpenCode(LogFormat[OpenCodeEvent]):
         handle = _MEANINGS.get(event.type.split("/")[0])
         if handle is not None:
             handle(event.body, memory, found, event.stream is None)
+        if handle is _session:
+            found.extend(_totals(event.body, memory, event.stream or "main"))
         return found
 
     def content(self, event: Event, source: Source) -> list[Content]:
@@ -179,6 +184,15 @@ def _session(data: object, memory: Memory, found: list[a.Act], main: bool) -> No
         found.append(a.SessionInfo(cwd=facts[0], title=facts[1], version=facts[2], model=facts[3]))
 
 
+def _totals(data: object, memory: Memory, stream: str) -> Iterator[a.Act]:
+    """The sum of a session, where it is another one: a call may be over before it is counted."""
+    usage = _usage(lookup(data, "info", "tokens"), token_sum)
+    counts = list(msgspec.structs.astuple(usage))
+    if usage.total and counts != memory.get("told"):
+        memory["told"] = counts
+        yield a.ReportedTotals(segment="session", usage={"": usage}, stream=stream)
+
+
 def _message(data: object, memory: Memory, found: list[a.Act], main: bool) -> None:
     info = lookup(data, "info")
     name = text_at(info, "id")
@@ -233,13 +247,13 @@ def _error(info: object) -> str | None:
     return text_at(info, "error", "data", "message") or text_at(info, "error", "name")
 
 
-def _usage(tokens: object) -> Usage:
-    reasoning = count(lookup(tokens, "reasoning"))
+def _usage(tokens: object, counted: Callable[[object], int] = count) -> Usage:
+    reasoning = counted(lookup(tokens, "reasoning"))
     return Usage(
-        input_tokens=count(lookup(tokens, "input")),
-        output_tokens=count(lookup(tokens, "output")) + reasoning,
-        cache_read_tokens=count(lookup(tokens, "cache", "read")),
-        cache_write_tokens=count(lookup(tokens, "cache", "write")),
+        input_tokens=counted(lookup(tokens, "input")),
+        output_tokens=counted(lookup(tokens, "output")) + reasoning,
+        cache_read_tokens=counted(lookup(tokens, "cache", "read")),
+        cache_write_tokens=counted(lookup(tokens, "cache", "write")),
         reasoning_tokens=reasoning,
     )
 

@@ -39,6 +39,8 @@ _WORK = frozenset(
     {a.StepBegin, a.StepEnd, a.ToolBegin, a.ToolArguments, a.ToolEnd, a.ResponseUsage, a.Error, a.FinalAnswer}
 )
 _ASIDE = frozenset({a.SessionInfo, a.Note, a.SideCall, a.ReportedTotals, a.LimitWindow, a.Spawned})
+#: Acts that say something and are nothing that happens.
+_SAID = frozenset({a.SessionInfo, a.ReportedTotals, a.LimitWindow})
 
 
 class TraceState(msgspec.Struct):
@@ -164,7 +166,7 @@ class Folder:
             kind = type(act)
             waits = waits or kind is a.Waiting
             self._handlers[kind](act)
-            if not waits and kind is not a.SessionInfo and kind is not a.LimitWindow:
+            if not waits and kind not in _SAID:
                 self._end_wait()
 
     def _feed_answered(self, acts: Iterable[a.Act]) -> Iterable[a.Act]:

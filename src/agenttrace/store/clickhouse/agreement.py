@@ -25,7 +25,7 @@ SELECT whose, max(at), {", ".join(f"sum({name})" for name in USAGE_FIELDS)} FROM
 WHERE session = :session AND scope IN ('stream', 'meter') GROUP BY whose ORDER BY whose
 """
 _HELD = f"(SELECT response FROM {SPANS} WHERE session = :session AND response IS NOT NULL AND stream {{test}} :stream)"
-_CALLS = f"SELECT response, at, model, {_FIELDS} FROM {settled(_HELD)} ORDER BY at, response"
+_CALLS = f"SELECT response, at, model, session, {_FIELDS} FROM {settled(_HELD)} ORDER BY at, response"
 _TURNS = f"SELECT start FROM {SPANS} WHERE session = :session AND stream = :stream AND kind = 'turn' ORDER BY start"
 _ESTIMATED = f"SELECT response FROM {settled(':keys')} WHERE estimated"
 _WITH_TOTALS = f"SELECT DISTINCT session FROM {TOTALS} WHERE scope IN ('session', 'stream', 'meter')"

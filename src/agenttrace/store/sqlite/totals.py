@@ -28,7 +28,8 @@ ORDER BY name, at, model
 
 #: Calls that lines tell; those made up from totals must not explain totals.
 _CALLS = f"""
-SELECT DISTINCT responses.response, responses.at, responses.model, {", ".join(f"responses.{f}" for f in USAGE_FIELDS)}
+SELECT DISTINCT responses.response, responses.at, responses.model, responses.session_id,
+    {", ".join(f"responses.{f}" for f in USAGE_FIELDS)}
 FROM spans JOIN responses USING (response)
 WHERE spans.session_id = ? AND spans.stream {{stream}} ORDER BY responses.at, responses.response
 """

@@ -111,7 +111,7 @@ class SourceFile(Shape):
 class CheckReason(Shape):
     """Why figures differ, or what the agent's total leaves out: ``number`` requests or lines, of the agent ``name``."""
 
-    kind: Literal["killed", "missing", "placeholder", "unread", "unknown"]
+    kind: Literal["killed", "copied", "missing", "placeholder", "unread", "unknown"]
     number: int
     name: str
 
@@ -119,7 +119,7 @@ class CheckReason(Shape):
 class UsageCheck(Shape):
     """Our count of a session against its agent's own totals."""
 
-    #: ``nothing``: the agent has written no total yet.
+    #: ``nothing``: no total of the agent is in the log.
     status: Literal["agree", "differ", "nothing"]
     #: Requests that a total of the agent covers.
     checked: int
