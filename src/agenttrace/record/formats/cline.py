@@ -38,9 +38,11 @@ from agenttrace.record.formats.lenient import (
     epoch,
     json_text,
     lookup,
+    number,
     one_line,
     read_object,
     text_at,
+    time_of,
     token_sum,
     value_of,
 )
@@ -58,7 +60,7 @@ _OVER = frozenset({"completed", "failed", "cancelled"})
 
 
 class ClineLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The head of a document, its system prompt, a message of it, or the sum that stands beside it."""
+    """The head of a document, its system prompt, or a message of it."""
 
     session: str | None = None
     facts: msgspec.Raw = _ABSENT
@@ -70,7 +72,6 @@ class ClineLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model_info: msgspec.Raw = msgspec.field(name="modelInfo", default=_ABSENT)
     metrics: msgspec.Raw = _ABSENT
     metadata: msgspec.Raw = _ABSENT
-    total: msgspec.Raw = _ABSENT
 
 
 class ClineDocument(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -104,16 +105,16 @@ class Cline(LogFormat[ClineLine]):
         return path.name.endswith(_ENDING)
 
     def lines_of(self, document: bytes, path: Path) -> list[bytes] | None:
-        """The head, the system prompt, a line for each message, and the sum of the runs that are over."""
+        """The head, the system prompt, and a line for each message."""
         found = document_as(ClineDocument, document)
         if found is None:
             return None
         beside = read_object(path.with_name(path.name.removesuffix(_ENDING) + ".json"))
-        facts = {"origin": _origin(value_of(found.origin)), **_facts(beside)}
+        facts = {"origin": _origin(value_of(found.origin)), **_facts(beside), **_total(beside)}
         head = {"session": as_text(value_of(found.session_id)), "facts": facts}
         system = as_text(value_of(found.system_prompt))
         firsts = [head] if system is None else [head, {"system": system}]
-        return [*map(msgspec.json.encode, firsts), *map(one_line, found.messages), *_total_line(beside)]
+        return [*map(msgspec.json.encode, firsts), *map(one_line, found.messages)]
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
         """By the head; a subagent's names the session that it works for."""
@@ -135,16 +136,12 @@ class Cline(LogFormat[ClineLine]):
         """The message's id; one that was written anew is another event."""
         if line.system is not None:
             return Event("system", f"system:{source.stream}:{zlib.crc32(raw):x}", None, line)
-        if line.total:
-            return Event("total", f"total:{zlib.crc32(raw):x}", epoch(line.ts), line)
         kind = "session" if line.id is None else f"message/{line.role or 'unknown'}"
         return Event(kind, f"{line.id}:{zlib.crc32(raw):x}", epoch(line.ts), line)
 
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the message means."""
         line: ClineLine = event.body
-        if line.total:
-            return _reported(line, source)
         if line.id is None:
             return _session(line) if source.stream == "main" and line.system is None else []
         if _is_error(line):
@@ -199,16 +196,16 @@ def _facts(value: object) -> dict[str, object]:
     }
 
 
-def _total_line(value: object) -> Iterator[bytes]:
+def _total(value: object) -> dict[str, object]:
     """The sum of the runs that are over, with the time up to which it counts.
 
     While a run is at work, and when it was cut off and another process notes its end, the sum is that of earlier runs.
     """
-    usage, ended = lookup(value, "metadata", "usage"), as_moment(lookup(value, "ended_at"))
+    usage, ended = lookup(value, "metadata", "usage"), time_of(as_moment(lookup(value, "ended_at")))
     cut_off = lookup(value, "metadata", "terminal_marker_at") == lookup(value, "ended_at")
-    if isinstance(usage, dict) and ended is not None and text_at(value, "status") in _OVER and not cut_off:
-        total = {key: token_sum(usage.get(key)) for key in _TOKENS}
-        yield msgspec.json.encode({"total": total, "ts": round(ended.timestamp() * 1000)})
+    if not isinstance(usage, dict) or ended is None or cut_off or text_at(value, "status") not in _OVER:
+        return {}
+    return {"total": {key: token_sum(usage.get(key)) for key in _TOKENS}, "until": ended}
 
 
 def _call_of(path: Path, parent: str, head: bytes) -> str | None:
@@ -234,13 +231,15 @@ def _session(line: ClineLine) -> list[a.Act]:
     cwd, title, branch, model, version = (
         text_at(facts, name) for name in ("cwd", "title", "branch", "model", "version")
     )
-    return [a.SessionInfo(cwd=cwd, title=title, branch=branch, model=model, version=version)]
+    info = a.SessionInfo(cwd=cwd, title=title, branch=branch, model=model, version=version)
+    return [info, *_reported(facts)]
 
 
-def _reported(line: ClineLine, source: Source) -> list[a.Act]:
-    total = value_of(line.total)
-    usage = usage_of_prompt(*(token_sum(lookup(total, key)) for key in _TOKENS))
-    return [a.ReportedTotals(segment="session", usage={"": usage}, stream=source.stream)] if usage.total else []
+def _reported(facts: object) -> Iterator[a.Act]:
+    usage = usage_of_prompt(*(token_sum(lookup(facts, "total", key)) for key in _TOKENS))
+    if usage.total:
+        until = number(lookup(facts, "until"))
+        yield a.ReportedTotals(segment="session", usage={"": usage}, stream="main", until=until)
 
 
 def _parts(line: ClineLine) -> list[object]:

@@ -40,19 +40,24 @@ _STATUS = {"errored": "error", "canceled": "cancelled", "cancelled": "cancelled"
 
 
 class ContinueLine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The head of a document, an item of its history with its name, or the sum that it ends with."""
+    """The head of a document, or an item of its history with its name."""
 
     session: str | None = None
     facts: msgspec.Raw = _ABSENT
     name: str | None = None
     item: msgspec.Raw = _ABSENT
-    total: msgspec.Raw = _ABSENT
 
 
 class ContinueItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An item of the history, of which the message names it."""
 
     message: msgspec.Raw = _ABSENT
+
+
+class ContinueMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A message, of which its tokens say what kind of prompt they count."""
+
+    usage: msgspec.Raw = _ABSENT
 
 
 class ContinueDocument(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
@@ -83,21 +88,19 @@ class ContinueCli(LogFormat[ContinueLine]):
         return path.suffix == ".json" and UUID.fullmatch(path.stem) is not None and path.parent.name == "sessions"
 
     def lines_of(self, document: bytes, path: Path) -> list[bytes] | None:
-        """The head, a line for each item of the history, and the sum of the tokens."""
+        """The head, and a line for each item of the history."""
         found = document_as(ContinueDocument, document)
         if found is None:
             return None
         session, title, directory = (
             as_text(value_of(raw)) for raw in (found.session_id, found.title, found.workspace_directory)
         )
-        facts = {"cwd": directory, "title": title, "created": _created(path)}
+        facts = {"cwd": directory, "title": title, "created": _created(path), **_total(found)}
         lines = [msgspec.json.encode({"session": session or path.stem, "facts": facts})]
         chain = hashlib.sha256()
         for item in map(one_line, found.history):
             chain.update(bytes(read_as(ContinueItem, item).message) or item)
             lines.append(msgspec.json.encode({"name": chain.hexdigest()[:32], "item": msgspec.Raw(item)}))
-        if found.usage:
-            lines.append(msgspec.json.encode({"total": msgspec.Raw(one_line(found.usage))}))
         return lines
 
     def recognise(self, path: Path, head: bytes) -> Source | None:
@@ -110,8 +113,6 @@ class ContinueCli(LogFormat[ContinueLine]):
 
     def event(self, line: ContinueLine, raw: bytes, source: Source) -> Event:
         """The item's name; the session has the only time there is."""
-        if line.total:
-            return Event("total", f"total:{zlib.crc32(raw):x}", None, line)
         if line.name is None:
             return Event("session", None, epoch(lookup(value_of(line.facts), "created")), line)
         role = text_at(value_of(line.item), "message", "role") or "unknown"
@@ -120,12 +121,11 @@ class ContinueCli(LogFormat[ContinueLine]):
     def acts(self, event: Event, source: Source, memory: Memory) -> Iterable[a.Act]:
         """What the item means."""
         line: ContinueLine = event.body
-        if line.total:
-            return _reported(value_of(line.total), memory)
         if line.name is None:
             facts = value_of(line.facts)
             title = text_at(facts, "title")
-            return [a.SessionInfo(cwd=text_at(facts, "cwd"), title=None if title == _UNTITLED else title)]
+            info = a.SessionInfo(cwd=text_at(facts, "cwd"), title=None if title == _UNTITLED else title)
+            return [info, *_reported(facts)]
         item = value_of(line.item)
         match text_at(item, "message", "role"):
             case "user":
@@ -192,8 +192,6 @@ def _answered(item: object, name: str, memory: Memory) -> list[a.Act]:
         status = _STATUS.get(text_at(state, "status") or "", "ok")
         found.append(a.ToolEnd(call, status, None if status == "ok" else _output(state)))
     if isinstance(usage, dict):
-        apart = _is_apart(usage)
-        memory["apart"] = apart if memory.get("apart", apart) == apart else "mixed"
         found.append(a.ResponseUsage(f"continue:{name}", _usage(usage), model, name))
     found.append(a.StepEnd(name))
     if not states:
@@ -216,17 +214,25 @@ def _usage(usage: object) -> Usage:
     return Usage(input_tokens=prompt, output_tokens=output, cache_read_tokens=read, cache_write_tokens=written)
 
 
-def _reported(total: object, memory: Memory) -> list[a.Act]:
-    """The sum, where it is known what its prompts are: of mixed providers it is not."""
-    details, apart = lookup(total, "promptTokensDetails"), memory.get("apart")
+def _total(found: ContinueDocument) -> dict[str, object]:
+    """The sum of a document, and what its prompts are; of several providers that is not known."""
+    total = value_of(found.usage)
+    messages = (read_as(ContinueItem, item).message for item in found.history)
+    usages = [value_of(read_as(ContinueMessage, message).usage) for message in messages]
+    apart = {_is_apart(usage) for usage in usages if isinstance(usage, dict)}
+    return {"total": total, "apart": apart != {False}} if isinstance(total, dict) and len(apart) < 2 else {}
+
+
+def _reported(facts: object) -> Iterator[a.Act]:
+    """The head has the time of all items: the sum is that of all."""
+    total, details = lookup(facts, "total"), lookup(facts, "total", "promptTokensDetails")
     prompt, output = token_sum(lookup(total, "promptTokens")), token_sum(lookup(total, "completionTokens"))
     read, written = token_sum(lookup(details, "cachedTokens")), token_sum(lookup(details, "cacheWriteTokens"))
-    if apart not in (True, False):
-        return []
     usage = Usage(input_tokens=prompt, output_tokens=output, cache_read_tokens=read, cache_write_tokens=written)
-    if not apart:
+    if lookup(facts, "apart") is False:
         usage = usage_of_prompt(prompt, output, read, written)
-    return [a.ReportedTotals(segment="session", usage={"": usage}, stream="main")] if usage.total else []
+    if usage.total:
+        yield a.ReportedTotals(segment="session", usage={"": usage}, stream="main")
 
 
 def _output(state: object) -> str:

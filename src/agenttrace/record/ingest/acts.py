@@ -142,6 +142,8 @@ class ReportedTotals(Act, frozen=True, kw_only=True):
     stream: str | None = None
     #: When the count began (microseconds). Needed for a session's count.
     since: int | None = None
+    #: Of a stream: up to when it counts (microseconds), where that is not the time of the line.
+    until: int | None = None
     #: Of a stream: whether it is its usage as long as no model call of the session is known.
     counts_alone: bool = False
 

@@ -566,7 +566,7 @@ class Folder:
 
     def _totals(self, act: a.ReportedTotals) -> None:
         scope = "session" if act.stream is None else "meter" if act.counts_alone else "stream"
-        self._tell(scope, act.stream or "", act.segment, act.since or 0, act.usage)
+        self._tell(scope, act.stream or "", act.segment, act.since or 0, act.usage, act.until)
 
     def _limit(self, act: a.LimitWindow) -> None:
         place = (act.name, act.resets_at // _SAME_WINDOW)
@@ -574,12 +574,14 @@ class Folder:
         if known is None or known[0] <= self._at:
             self.limits[place] = (self._at, act)
 
-    def _tell(self, scope: str, whose: str, name: str, since: int, by_model: dict[str, Usage]) -> None:
+    def _tell(
+        self, scope: str, whose: str, name: str, since: int, by_model: dict[str, Usage], until: int | None = None
+    ) -> None:
         """Collect a reported count with its turn: calls that no line has are shown there."""
         turn = self.state.turn
         trace = turn.trace_id if turn is not None else ids.trace_id(self.session_id, self.stream, scope)
         place = (trace, turn.span_id if turn is not None else None, turn.turn_index if turn is not None else -1)
-        at = max(self._at, self.state.last_at) if scope == "session" else self._at
+        at = max(self._at, self.state.last_at) if scope == "session" else self._at if until is None else until
         # Every count of a session says what was used between two moments; of a stream's, the latest says it all.
         self.told[(scope, whose, name, at if scope == "session" else 0)] = Told(
             scope, whose, name, at, since, *place, by_model
