@@ -299,6 +299,65 @@ def test_compactions_of_others(tmp_path: Path) -> None:
         assert call.parts["context"] >= len("so far")
 
 
+def _with_settings(root: Path, *told: tuple[str, dict[str, Any]]) -> Path:
+    """The real log with fields of its second turn's context changed, or with lines before that."""
+    source = next((DATA / "codex-0.166.0").rglob("*.jsonl"))
+    lines = [json.loads(line) for line in source.read_text().splitlines()]
+    place = [number for number, line in enumerate(lines) if line["type"] == "turn_context"][1]
+    for kind, payload in told:
+        if kind == "turn_context":
+            lines[place]["payload"] |= payload
+        else:
+            lines.insert(place, {"timestamp": lines[place]["timestamp"], "type": kind, "payload": payload})
+            place += 1
+    log = root / source.name
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return log
+
+
+_MODE = {"mode": "plan", "settings": {"model": "gpt-5.2-codex", "developer_instructions": "Ask first."}}
+
+
+@pytest.mark.parametrize(
+    ("told", "names"),
+    [
+        ([], []),
+        ([("turn_context", {"effort": "high", "summary": "auto"})], ["effort", "summary"]),
+        (
+            [("turn_context", {"approval_policy": "on-request", "sandbox_policy": {"type": "read-only"}})],
+            ["approval_policy", "sandbox_policy"],
+        ),
+        (
+            [("turn_context", {"collaboration_mode": _MODE, "user_instructions": "Be brief."})],
+            ["collaboration_mode", "user_instructions"],
+        ),
+        # The turn says again what the thread was set to; a setting that it does not name is the default again.
+        (
+            [
+                ("event_msg", {"type": "thread_settings_applied", "thread_settings": {"approval_policy": "untrusted"}}),
+                ("turn_context", {"approval_policy": "untrusted"}),
+            ],
+            ["approval_policy"],
+        ),
+        (
+            [("world_state", {"full": False, "state": {"environments": {"current_date": "2026-11-16"}}})],
+            ["world_state.environments"],
+        ),
+        ([("world_state", {"full": False, "state": {"environments": {"current_date": "2026-11-15"}}})], []),
+        ([("turn_context", {"model": "gpt-6", "turn_id": "another"})], []),
+    ],
+)
+def test_settings_of_codex(tmp_path: Path, told: list[tuple[str, dict[str, Any]]], names: list[str]) -> None:
+    """Settings that are not what they were are a change of the next call alone, known from the lines before it."""
+    with recorded(_with_settings(tmp_path, *told)) as store:
+        (session,) = store.sessions()
+        calls = model_calls(store, session).calls
+    changes = [[change for change in call.changes if change.kind == "parameters"] for call in calls]
+    assert [len(found) for found in changes] == [0, 0, int(bool(names))]
+    for change in changes[2]:
+        assert (list(change.changed), change.known_from) == (names, "conversation")
+
+
 # -- generated requests -------------------------------------------------------------------------------------------
 
 SESSION = "00000000-0000-4000-8000-000000000000"

@@ -25,6 +25,7 @@ from agenttrace.record.formats import codex_lines as lines
 from agenttrace.record.formats import codex_usage as usage
 from agenttrace.record.formats.base import LogFormat, agent_directory, first_lines, remember
 from agenttrace.record.formats.codex_changes import changes
+from agenttrace.record.formats.codex_settings import settings
 from agenttrace.record.formats.context import ContextFact, SystemPrompt, conversation, system_prompt
 from agenttrace.record.formats.contract import Content, Memory, Outcome, ResumeCommand, Source, Traits, Unusable
 from agenttrace.record.formats.lenient import json_object, lookup, text_at, value_of
@@ -156,12 +157,13 @@ class Codex(LogFormat[lines.CodexHead]):
         return []
 
     def context(self, event: Event, source: Source, memory: Memory, raw: bytes) -> Iterable[ContextFact]:
-        """The instructions, and the items: all of them are sent, also those that the harness wrote."""
+        """The instructions, the settings, and the items: all are sent, also those that the harness wrote."""
         contents = self.content(event, source)
         if event.type == "session_meta":
             yield from _instructions(raw)
         elif event.type == "compacted":
             contents = _replacement(raw) or contents
+        yield from settings(event.type, raw, memory)
         yield from conversation(
             self.acts(event, source, memory), contents, notes_sent=event.type.startswith("response_item/")
         )

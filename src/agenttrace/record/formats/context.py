@@ -63,6 +63,12 @@ class ToolSet(ContextFact, frozen=True):
     tools: Mapping[str, tuple[int, str]]
 
 
+class Parameters(ContextFact, frozen=True):
+    """The other settings of model calls from here on, all of them: a digest of each by name."""
+
+    values: Mapping[str, str]
+
+
 class Compacted(ContextFact, frozen=True):
     """The conversation so far is no longer sent; what is sent in its place follows."""
 

@@ -103,7 +103,7 @@ class Lane:
         self.sent: Sent | None = None
         self.system: SystemPrompt | None = None
         self.tools: ToolSet | None = None
-        self.parameters: dict[str, str] = {}
+        self.parameters: Mapping[str, str] | None = None
         self.presences: dict[str, ToolPresence] = {}
 
 
@@ -161,14 +161,15 @@ def settings_changes(
         )
 
 
-def parameter_changes(lane: Lane, parameters: Mapping[str, str]) -> Iterator[Change]:
-    """Parameters of the request that are not what they were."""
-    if lane.request is None:
+def parameter_changes(lane: Lane, parameters: Mapping[str, str] | None, call: ModelCall) -> Iterator[Change]:
+    """Parameters of the request, or settings, that are not what they were; nothing where those before are unknown."""
+    before = lane.parameters
+    if before is None or parameters is None:
         return
-    names = sorted(lane.parameters.keys() | parameters.keys())
-    changed = tuple(name for name in names if lane.parameters.get(name) != parameters.get(name))
+    names = sorted(before.keys() | parameters.keys())
+    changed = tuple(name for name in names if before.get(name) != parameters.get(name))
     if changed:
-        yield Change(kind="parameters", known_from="request", changed=changed)
+        yield Change(kind="parameters", known_from=call.known_from, changed=changed)
 
 
 def message_changes(lane: Lane, request: Request, sent: Sent, *, compacted: bool) -> Iterator[Change]:

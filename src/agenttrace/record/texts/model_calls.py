@@ -6,7 +6,7 @@ exactly those that were sent. Otherwise they are computed from the conversation 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +21,7 @@ from agenttrace.record.formats.context import (
     Compacted,
     ContextFact,
     NoConversation,
+    Parameters,
     Part,
     Piece,
     Request,
@@ -101,6 +102,7 @@ class _Stream:
         self.tool_names: dict[str, str] = {}
         self.system: SystemPrompt | None = None
         self.tools: ToolSet | None = None
+        self.parameters: Mapping[str, str] | None = None
         self.sent: dict[str, Sent] = {}
         #: What was compacted since the last call.
         self.dropped: dict[Part, int] | None = None
@@ -251,6 +253,8 @@ class _Reader:
                 stream.system = fact
             case ToolSet():
                 stream.tools = fact
+            case Parameters():
+                stream.parameters = fact.values
             case Compacted():
                 stream.compact()
             case RequestShape():
@@ -281,7 +285,9 @@ class _Reader:
         if call is None:
             return
         lane, system, tools = self._lane(name, ""), stream.system, stream.tools
-        call.changes = [*model_change(lane, call), *settings_changes(lane, system, tools, call), *call.changes]
+        changes = [*model_change(lane, call), *settings_changes(lane, system, tools, call)]
+        call.changes = [*changes, *parameter_changes(lane, stream.parameters, call), *call.changes]
+        lane.parameters = stream.parameters or lane.parameters
         self._finish(lane, call, system, tools)
 
     def _from_request(self, name: str, stream: _Stream, request: Request, at: int | None) -> None:
@@ -303,12 +309,12 @@ class _Reader:
         lane = self._lane(name, request.purpose)
         system, tools = (None, None) if shape is None else (shape.system, shape.tools)
         call.changes = [*model_change(lane, call), *settings_changes(lane, system, tools, call)]
-        call.changes += parameter_changes(lane, request.parameters)
+        call.changes += parameter_changes(lane, request.parameters, call)
         call.changes += message_changes(lane, request, sent, compacted=stream.dropped is not None)
         stream.dropped = None
         self._requests[request.id] = call
         remember(stream.sent, request.id, sent, _REQUESTS)
-        lane.request, lane.sent, lane.parameters = request.id, sent, dict(request.parameters)
+        lane.request, lane.sent, lane.parameters = request.id, sent, request.parameters
         self._finish(lane, call, system, tools)
 
     def _sent(self, stream: _Stream, request: Request) -> Sent | None:
