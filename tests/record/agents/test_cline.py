@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,17 +60,41 @@ def test_a_failed_run_has_its_reason(home: Path, recorder: Recorder) -> None:
     assert turns(recorder) == [("error", REASON), ("ok", None)]
 
 
-def test_the_hub_has_no_call_that_messages_do_not_have() -> None:
-    """Why its events are not read: every ``usage.updated`` is the usage of a message, with nothing that names it."""
-    names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
-    said: Counter[tuple[int, ...]] = Counter()
-    for path in SESSIONS.rglob("*.messages.json"):
-        for message in json.loads(path.read_text())["messages"]:
-            if "metrics" in message:
-                said[tuple(message["metrics"][name] for name in names)] += 1
-    hub = DATA / ".cline" / "data" / "db" / "hub-events-hub-production.db"
-    with closing(sqlite3.connect(f"file:{hub}?immutable=1", uri=True)) as connection:
-        rows = connection.execute("SELECT envelope_json FROM hub_events WHERE event = 'usage.updated'").fetchall()
-    told = [json.loads(envelope)["payload"]["delta"] for (envelope,) in rows]
-    assert len(told) == 23
-    assert not Counter(tuple(delta[name] for name in names) for delta in told) - said
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """A copy of the hub's events."""
+    name = "hub-events-hub-production.db"
+    shutil.copy(DATA / ".cline" / "data" / "db" / name, tmp_path / name)
+    with closing(sqlite3.connect(tmp_path / name)) as connection:
+        yield connection
+
+
+def told_by(hub: sqlite3.Connection, event: str) -> list[tuple[str, dict[str, Any]]]:
+    """Session and payload of each event of a type."""
+    query = "SELECT session_id, envelope_json FROM hub_events WHERE event = ? ORDER BY sequence"
+    rows = hub.execute(query, (event,)).fetchall()
+    return [(session, json.loads(envelope)["payload"]) for session, envelope in rows]
+
+
+def test_the_hub_has_no_call_and_no_error_that_messages_do_not_have(hub: sqlite3.Connection, tmp_path: Path) -> None:
+    """Why its events are not read: sessions that were recorded without them have all of their tokens and errors."""
+    home = tmp_path / "home"
+    shutil.copytree(SESSIONS, home / ".cline" / "data" / "sessions")
+    settings = load_settings({"HOME": str(home), "AGENTTRACE_HOME": str(tmp_path / "data")})
+    ensure_home(settings)
+    with closing(Recorder(settings, environ={"HOME": str(home)})) as recorder:
+        recorder.run_once()
+        columns = "input_tokens + cache_read_tokens + cache_write_tokens, output_tokens, cache_read_tokens"
+        of_session = "JOIN sessions s ON s.id = told.session_id"
+        query = f"SELECT s.session_id, {columns} FROM responses told {of_session}"
+        recorded = Counter(recorder.connection.execute(query).fetchall())
+        query = f"SELECT s.session_id, json_extract(told.attributes, '$.error') FROM spans told {of_session}"
+        failed = set(recorder.connection.execute(query).fetchall())
+    names = ("inputTokens", "outputTokens", "cacheReadTokens")
+    deltas = [(session, payload["delta"]) for session, payload in told_by(hub, "usage.updated")]
+    told = Counter((session, *(delta[name] for name in names)) for session, delta in deltas)
+    assert told.total() == 23
+    assert not told - recorded
+    reasons = {(session, payload["error"]) for session, payload in told_by(hub, "run.failed")}
+    assert reasons == {(FAILED, REASON)}
+    assert reasons <= failed
