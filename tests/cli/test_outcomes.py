@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -61,12 +62,46 @@ def test_a_list_does_not_call_unknown_outcomes_none(tmp_path: Path) -> None:
     made.run("record", "--once", str(logs[0]))
     header = made.run("sessions", env={"COLUMNS": "200"}).stdout.splitlines()[0].split()
     assert "title" in header
-    assert not {"changes", "commits"} & set(header)
+    assert not {"changes", "commits", "PRs", "tests"} & set(header)
     made.run("record", "--once", "--index")
     made.run("record", "--once", str(logs[1]))
     rows = made.run("sessions", "--limit", "0", env={"COLUMNS": "200"}).stdout.splitlines()[2:]
     unknown = {row.split()[1]: row.count(" ? ") for row in rows}
-    assert unknown == {"claude-code": 0, "pi": 2}
+    assert unknown == {"claude-code": 0, "pi": 4}
+
+
+def test_lists_have_pull_requests_and_tests_and_can_be_filtered(tmp_path: Path) -> None:
+    """As columns where there is room; by every outcome that is stored, and of the other it is said why not."""
+    made = Program(tmp_path)
+    made.run("record", "--once", "--index", str(_log_of_commands(tmp_path)))
+    (row,) = made.json("sessions", "--with", "failed_tests")
+    assert (row["outcomes"]["pull_requests"], row["outcomes"]["tests_failed"]) == (1, 1)
+    lines = made.run("sessions", env={"COLUMNS": "200"}).stdout.splitlines()
+    assert lines[0].split()[-3:] == ["PRs", "tests", "cost"]
+    assert "1  3 ok, 1 failed" in lines[2]
+    assert "PRs" not in made.run("sessions", env={"COLUMNS": "80"}).stdout
+    assert [found["tests_failed"] for found in made.json("outcomes", "--with", "failed_tests")] == [1]
+    assert made.json("outcomes", "--with", "commits") == []
+    assert made.json("outcomes", "--with", "commits", "--by", "agent") == []
+    for command in ("sessions", "outcomes"):
+        refused = made.run(command, "--with", "kept", code=2).stderr
+        assert "is not stored" in " ".join(refused.replace("│", " ").split())
+        assert "failed_tests" in made.run(command, "--with", "else", code=2).stderr
+
+
+def _log_of_commands(folder: Path) -> Path:
+    """A session that ran tests and made a pull request."""
+    outputs = ("===== 1 failed, 3 passed in 0.10s =====", "https://github.com/shop/web/pull/7")
+    commands = ("pytest", "gh pr create --fill")
+    lines: list[dict[str, object]] = [{"v": 1, "session": "s1", "type": "turn.begin", "ts": 1_794_732_814, "turn": 1}]
+    for number, (command, output) in enumerate(zip(commands, outputs, strict=True)):
+        about = {"v": 1, "session": "s1", "turn": 1, "step": 1, "id": f"c{number}", "ts": 1_794_732_815 + number}
+        lines.append({**about, "type": "tool.begin", "name": "shell", "arguments": {"command": command}})
+        lines.append({**about, "type": "tool.end", "status": "ok", "result": output})
+    log = folder / "logs" / "s1.jsonl"
+    log.parent.mkdir()
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return log
 
 
 def test_the_cost_of_a_commit(program: Program) -> None:

@@ -11,7 +11,7 @@ from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_list, print_table
 from agenttrace.cli.errors import UsageError
 from agenttrace.cli.options import Agent, AsJson, Machine, Person, Project, Since, only
-from agenttrace.cli.sessions import find_one, short_ids
+from agenttrace.cli.sessions import WithOutcome, find_one, short_ids, tests_text
 from agenttrace.prices.costing import Cashier
 from agenttrace.store.questions import OutcomeGroup, SessionFilter
 from agenttrace.views import figures, money
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 EPILOG = """
   agenttrace outcomes --since 7d     the sessions of the last week, in figures
+  agenttrace outcomes --with failed_tests    sessions whose last run of tests failed
   agenttrace outcomes --by project   what a commit costs in each project
   agenttrace outcomes --by person    and of each person, in a team's store
   agenttrace outcomes 5bc45ad6       files, commits and tests of one session
@@ -48,6 +49,7 @@ def outcomes(
     machine: Machine = None,
     person: Person = None,
     since: Since = None,
+    with_outcome: WithOutcome = None,
     by: Annotated[OutcomeGroup | None, typer.Option(help="Group by, with the cost of a commit.")] = None,
     limit: Annotated[
         int | None,
@@ -65,7 +67,7 @@ def outcomes(
     the git repository of the working directory, which is only read. Nothing is guessed.
     """
     if session is not None:
-        if by or since or agent or project or machine or person or limit is not None:
+        if by or since or agent or project or machine or person or with_outcome or limit is not None:
             raise UsageError("a session and filters do not go together", "Give the session alone, or only filters.")
         if patch or path is not None:
             _edits(session, path, as_json=as_json)
@@ -87,7 +89,10 @@ def outcomes(
     )
     shown = limit if limit is not None else 0 if as_json or by else _LATEST
     with opening.opened_store(settings) as store:
-        found = store.sessions(wanted, limit=shown or None)
+        found = store.sessions(wanted, limit=(shown or None) if with_outcome is None else None)
+        if with_outcome is not None:
+            came = outcomes_by_session(store, found)
+            found = [each for each in found if came[each.id].figures.has(with_outcome)][: shown or None]
         if by is not None:
             _by(by, outcomes_by(store, Cashier.load(settings), found, by, settings.usage.timezone), as_json=as_json)
             return
@@ -131,12 +136,6 @@ class _Row(NamedTuple):
         }
 
 
-def _tests(figures: OutcomeFigures) -> str | None:
-    if figures.tests_passed is None:
-        return f"{figures.test_runs}×" if figures.test_runs else None
-    return f"{figures.tests_passed} ok" + (f", {figures.tests_failed} failed" if figures.tests_failed else "")
-
-
 _SESSIONS: tuple[Column[_Row], ...] = (
     Column("session", lambda row: row.short, style="cyan"),
     Column("agent", lambda row: row.session.agent, optional=3),
@@ -147,7 +146,7 @@ _SESSIONS: tuple[Column[_Row], ...] = (
     Column("commits", lambda row: row.figures.commits or None, right=True),
     Column("kept", lambda row: None if row.kept is None else f"{row.kept[0]}/{row.kept[1]}", right=True),
     Column("PRs", lambda row: row.figures.pull_requests or None, right=True, optional=2),
-    Column("tests", lambda row: _tests(row.figures), optional=1),
+    Column("tests", lambda row: tests_text(row.figures), optional=1),
     Column("cost", lambda row: money.cost_text(row.bill), right=True, optional=4),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, get_args
 
 import msgspec
 import typer
@@ -23,6 +23,8 @@ from agenttrace.views.sessions import bills_of, session_fields, title_of
 from agenttrace.views.times import parse_since
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agenttrace.model import Session
     from agenttrace.prices.costing import Bill
     from agenttrace.store.annotations import Marks
@@ -46,7 +48,26 @@ EPILOG = """
 """
 
 _LATEST = 20
+_KINDS: tuple[OutcomeKind, ...] = get_args(OutcomeKind)
 STATE_STYLES = {"working": "bold green", "waiting": "bold yellow", "interrupted": "red", "ended": "dim"}
+
+
+def _outcome(text: str) -> OutcomeKind:
+    for kind in _KINDS:
+        if text == kind:
+            return kind
+    if text == "kept":
+        raise typer.BadParameter(
+            "Whether commits were kept is not stored: it is asked of each repository, and may be unknown. "
+            "Use --with commits, and see kept in: agenttrace outcomes"
+        )
+    raise typer.BadParameter(f"{text!r} is not one of {', '.join(_KINDS)}.")
+
+
+WithOutcome = Annotated[
+    OutcomeKind | None,
+    typer.Option("--with", parser=_outcome, metavar="|".join(_KINDS), help="Only sessions with this outcome."),
+]
 
 
 def sessions(
@@ -59,7 +80,7 @@ def sessions(
     with_commits: Annotated[
         bool, typer.Option("--with-commits", help="Only sessions in which commits were made.")
     ] = False,
-    with_outcome: Annotated[OutcomeKind | None, typer.Option("--with", help="Only sessions with this outcome.")] = None,
+    with_outcome: WithOutcome = None,
     label: Annotated[
         list[str], typer.Option(metavar="NAME", help="Only sessions with this label; may be repeated.")
     ] = [],  # noqa: B006 - never changed
@@ -173,8 +194,16 @@ def changes_text(outcomes: OutcomeFigures | None) -> str | None:
     return " ".join(sign + ("?" if number is None else str(number)) for sign, number in lines)
 
 
-def _commits(outcomes: OutcomeFigures | None) -> int | str | None:
-    return "?" if outcomes is None else outcomes.commits or None
+def tests_text(outcomes: OutcomeFigures) -> str | None:
+    """The last run of tests with a summary, or how many there were without one."""
+    if outcomes.tests_passed is None:
+        return f"{outcomes.test_runs}×" if outcomes.test_runs else None
+    return f"{outcomes.tests_passed} ok" + (f", {outcomes.tests_failed} failed" if outcomes.tests_failed else "")
+
+
+def _came(cell: Callable[[OutcomeFigures], object]) -> Callable[[_Row], object]:
+    """A cell of outcomes: ``?`` where they are not known yet."""
+    return lambda row: "?" if row.outcomes is None else cell(row.outcomes)
 
 
 _COLUMNS: tuple[Column[_Row], ...] = (
@@ -189,11 +218,13 @@ _COLUMNS: tuple[Column[_Row], ...] = (
     Column("in", lambda row: figures.tokens(row.bill.all_input), right=True, optional=6),
     Column("out", lambda row: figures.tokens(row.bill.tokens["output_tokens"]), right=True, optional=5),
     Column("changes", lambda row: changes_text(row.outcomes), right=True, optional=9),
-    Column("commits", lambda row: _commits(row.outcomes), right=True, optional=8),
+    Column("commits", _came(lambda found: found.commits or None), right=True, optional=8),
+    Column("PRs", _came(lambda found: found.pull_requests or None), right=True, optional=11),
+    Column("tests", _came(tests_text), optional=10),
     Column("cost", lambda row: money.cost_text(row.bill), right=True),
 )
 #: Where no session was examined yet, as after a first import: nothing is known, which is not the same as no change.
-_WITHOUT_OUTCOMES = tuple(column for column in _COLUMNS if column.name not in ("changes", "commits"))
+_WITHOUT_OUTCOMES = tuple(column for column in _COLUMNS if column.name not in ("changes", "commits", "PRs", "tests"))
 _TEAM: tuple[Column[_Row], ...] = (
     Column("machine", lambda row: one_line(row.session.machine or "") or None, least=8, optional=2),
     Column("person", lambda row: one_line(row.session.person or "") or None, least=6, optional=3),

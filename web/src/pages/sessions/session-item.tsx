@@ -3,6 +3,7 @@ import { memo, useRef } from "react";
 import { Link } from "wouter";
 
 import type { OutcomeFigures, SessionRow } from "../../api/shapes";
+import type { Format } from "../../format";
 import { useFormat } from "../../format";
 import { modelName } from "../../models";
 import { Cost, Elapsed, PathText, StateMark, Text, Time, Tokens, visible } from "../../parts";
@@ -154,23 +155,39 @@ function Marks({ row }: { row: SessionRow }) {
   );
 }
 
-/** Lines that were added and removed, and commits; a dash where nothing came of it, or it is not known yet. */
+/**
+ * Lines that were added and removed, and commits; a dash where nothing came of it, or it is not known yet. Pull requests
+ * and tests are in the title.
+ */
 function Changes({ outcomes }: { outcomes: OutcomeFigures | null }) {
   const t = useText(text);
   const f = useFormat();
   const name = <span className={styles.name}>{t.heads.changes} </span>;
+  const others = outcomes === null ? [] : otherOutcomes(outcomes, t, f);
   if (!outcomes || (outcomes.files === 0 && outcomes.commits === 0)) {
-    return <span className={`${styles.changes} ${styles.none}`}>{name}–</span>;
+    return (
+      <span className={`${styles.changes} ${styles.none}`} title={others.join("\n") || undefined}>
+        {name}–
+      </span>
+    );
   }
   const number = (lines: number | null) => (lines === null ? "?" : f.count(lines));
   const [files, added, removed] = [f.count(outcomes.files), number(outcomes.added), number(outcomes.removed)];
   return (
-    <span className={styles.changes} title={t.changed(files, added, removed)}>
+    <span className={styles.changes} title={[t.changed(files, added, removed), ...others].join("\n")}>
       {name}
       <span>{outcomes.files === 0 ? "–" : `+${added} −${removed}`}</span>
       {outcomes.commits > 0 && <span className={styles.took}>{t.commits(outcomes.commits, f.count(outcomes.commits))}</span>}
     </span>
   );
+}
+
+function otherOutcomes(outcomes: OutcomeFigures, t: typeof text.en, f: Format): string[] {
+  const { pull_requests: requests, tests_passed: passed, tests_failed: failed } = outcomes;
+  return [
+    ...(requests > 0 ? [t.pullRequests(f.count(requests))] : []),
+    ...(passed === null ? [] : [t.testsRun(f.count(passed), f.count(failed ?? 0))]),
+  ];
 }
 
 function Models({ row }: { row: SessionRow }) {
