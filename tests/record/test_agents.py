@@ -47,9 +47,9 @@ def agent_of(name: str) -> Agent:
 class Home:
     """A user's directory with the sample of an agent, and stores of it."""
 
-    def __init__(self, root: Path, name: str) -> None:
+    def __init__(self, root: Path, sample: str) -> None:
         self.root, self.home = root, root / "user"
-        shutil.copytree(DATA / SAMPLES[name][0], self.home, ignore=shutil.ignore_patterns("before-resume"))
+        shutil.copytree(DATA / sample, self.home, ignore=shutil.ignore_patterns("before-resume"))
 
     def settings(self, name: str, **record: int) -> Settings:
         found = Settings(home=self.root / name, record=RecordSettings(**record))  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def home(name: str, tmp_path: Path) -> Home:
-    return Home(tmp_path, name)
+    return Home(tmp_path, SAMPLES[name][0])
 
 
 def logs(name: str) -> Iterator[Path]:
@@ -354,14 +354,31 @@ KILLED = {
     "copilot-cli": ("kill.events.jsonl", "killtool.events.jsonl"),
     "gemini-cli": ("kill.jsonl", "killtool.jsonl"),
     "pi": ("killed.jsonl", "killtool.jsonl"),
+    "qwen": ("kill.jsonl", "killtool.jsonl"),
+    # Its samples have no file of that: so many lines of a log.
+    "claude-code": ("e64b9e82:29", "7626114a:22"),
 }
+#: Agents of which only the projects are in the samples, and where they are in a home directory.
+PROJECTS = {"qwen": ("qwen-code-0.24.4", ".qwen"), "claude-code": ("claude-code-2.1.325", ".claude")}
+
+
+def _prefix(sample: Path, state: str) -> bytes:
+    session, _, number = state.partition(":")
+    if not number:
+        return (sample / "before-resume" / state).read_bytes()
+    log = next((sample / "projects").glob(f"*/{session}*.jsonl"))
+    return b"".join(log.read_bytes().splitlines(keepends=True)[: int(number)])
 
 
 @pytest.mark.parametrize(("name", "state"), [(name, state) for name, states in KILLED.items() for state in states])
 def test_recorded_when_it_was_killed_and_when_it_was_resumed(name: str, state: str, tmp_path: Path) -> None:
     """A prefix first and then the whole gives what the whole gives at once."""
-    home = Home(tmp_path, name)
-    prefix = (DATA / SAMPLES[name][0] / "before-resume" / state).read_bytes()
+    sample = PROJECTS[name][0] if name in PROJECTS else SAMPLES[name][0]
+    home = Home(tmp_path, sample)
+    if name in PROJECTS:
+        (home.home / PROJECTS[name][1]).mkdir()
+        (home.home / "projects").rename(home.home / PROJECTS[name][1] / "projects")
+    prefix = _prefix(DATA / sample, state)
     whole = next(
         path
         for path in sorted(home.home.rglob("*.jsonl"))
@@ -371,6 +388,7 @@ def test_recorded_when_it_was_killed_and_when_it_was_resumed(name: str, state: s
         if other != whole:
             other.unlink()  # which of two files of a session is read first makes a difference of its own
     expected = home.rows("at once")
+    assert expected["spans"]
     data, times = whole.read_bytes(), whole.stat().st_mtime_ns
     settings = home.settings("in two")
     whole.write_bytes(prefix)
@@ -385,7 +403,7 @@ def test_recorded_when_it_was_killed_and_when_it_was_resumed(name: str, state: s
 
 def test_a_document_of_a_killed_agent_and_what_became_of_it(tmp_path: Path) -> None:
     """Cline's older state first: the tokens of a message that is written anew count once."""
-    home = Home(tmp_path, "cline")
+    home = Home(tmp_path, SAMPLES["cline"][0])
     sums = []
     for earlier in (False, True):
         settings = home.settings(f"home-{earlier}")

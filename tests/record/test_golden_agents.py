@@ -37,11 +37,14 @@ PROJECTS = ("claude-code-2.1.325", "qwen-code-0.24.4")
 ENDED = ("copilot-1.0.102",)
 #: Nothing in their logs says that they were killed, or that the call failed.
 UNFINISHED = {"1794789998554_g5xnz", "1794790009662_v9niy", "1bc6b6b0-b4c1-4cc4-bb6a-14ca096968be"}
+#: Its process was ended when the answers to all of its prompts were there.
+ENDED_LATER = "1794789954995_yw94z"
 KINDS = ("input", "cache_read", "cache_write", "output")
 #: What is golden, and not in the log of these agents.
 NOT_SAID = {
     "agent_version": ("continue-cli-1.5.47", "gemini-cli-0.61.0", "pi-0.87.1"),
-    "forked_from": ("claude-code-2.1.325", "continue-cli-1.5.47", "opencode-1.18.33"),
+    # A document of Continue has nothing that tells a copy from an original.
+    "forked_from": ("continue-cli-1.5.47",),
     # Anthropic's API has no number of them, and Cline does not write it.
     "reasoning": (
         *("claude-code-2.1.325", "cline-3.0.65", "continue-cli-1.5.47"),
@@ -198,16 +201,28 @@ def test_every_golden_field_is_compared(agent: str) -> None:
 
 
 def test_facts_of_sessions(agent: str, store: sqlite3.Connection) -> None:
-    """Title, directory, branch, model, version and the session that one was forked from."""
-    names = ", ".join(FACTS.values())
-    for number, golden in sessions(agent, store):
-        row = store.execute(f"SELECT {names}, first_prompt FROM sessions WHERE id = ?", (number,)).fetchone()
-        *found, prompt = row
+    """Title, directory, branch, model, version and the session that one was forked from, where lists look for them."""
+    listed = {session.id: session for session in store_on(store).sessions()}
+    goldens = list(sessions(agent, store))
+    for number, golden in goldens:
+        found = [getattr(listed[number], field) for field in FACTS.values()]
+        prompt = listed[number].first_prompt
+        golden["forked_from"] = original(golden, [each for _, each in goldens])
         wanted = [None if agent in NOT_SAID.get(name, ()) else golden[name] for name in FACTS]
         if wanted[0] in ("Untitled Session", prompt):
             wanted[0] = None  # lists show the first prompt then
             found[0] = None if found[0] == prompt else found[0]
         assert found == wanted, golden["session_id"]
+
+
+def original(golden: dict[str, Any], others: list[dict[str, Any]]) -> str | None:
+    """The session that one was forked from; of OpenCode the title tells which it was."""
+    named: str | None = golden["forked_from"]
+    if named is None or not named.startswith("not recorded"):
+        return named
+    title = golden["title"].removesuffix(" (fork #1)")
+    (found,) = (each["session_id"] for each in others if each["title"] == title)
+    return str(found)
 
 
 def test_prompts_are_those_of_the_books(agent: str, store: sqlite3.Connection) -> None:
@@ -340,8 +355,38 @@ def test_every_line_is_counted(agent: str, store: sqlite3.Connection) -> None:
         assert found == _total(records[0]), golden["session_id"]
 
 
+COST_STATE = (
+    *("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "cacheCreationEphemeral1hInputTokens"),
+    *("outputTokens", "thinkingTokens", "webSearchRequests"),
+)
+LATEST_TOTALS = """
+    SELECT model, input_tokens, cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens,
+        reasoning_tokens, web_searches
+    FROM totals WHERE session_id = ? AND scope = 'session'
+    AND at = (SELECT max(at) FROM totals WHERE session_id = ? AND scope = 'session')
+"""
+
+
+def test_how_runs_ended(agent: str, store: sqlite3.Connection) -> None:
+    """What Cline says of a session is what its last turn says, unless the process was ended after its answer."""
+    query = "SELECT status FROM spans WHERE session_id = ? AND stream = 'main' AND kind = 'turn' ORDER BY start DESC"
+    for number, golden in sessions(agent, store):
+        if "status" not in golden["extra"]:
+            continue
+        status = golden["extra"]["status"]
+        last = store.execute(query, (number,)).fetchone()[0]
+        state = store.execute("SELECT state FROM sessions WHERE id = ?", (number,)).fetchone()[0]
+        assert golden["extra"]["exit_code"] == {"completed": 0, "failed": 1}[status]
+        if golden["session_id"] in UNFINISHED:
+            assert (status, last, state) == ("failed", "open", "working")
+        elif golden["session_id"] == ENDED_LATER:
+            assert (status, last, state) == ("failed", "ok", "waiting")
+        else:
+            assert (last, state) == ({"completed": "ok", "failed": "error"}[status], "waiting")
+
+
 def test_the_agents_own_totals(agent: str, store: sqlite3.Connection) -> None:
-    """Those of Cline have no helper in them, those of Continue nothing of what a fork copied."""
+    """Those of Cline have no helper in them, those of Continue nothing of what a fork copied; Claude's are stored."""
     query = """
         SELECT coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
             coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0)
@@ -353,6 +398,12 @@ def test_the_agents_own_totals(agent: str, store: sqlite3.Connection) -> None:
             if total := golden["extra"].get(name):
                 cached, written = total["cacheReadTokens"], total["cacheWriteTokens"]
                 assert found == (total["inputTokens"] - cached - written, cached, written, total["outputTokens"])
+        if "last_cost_state_modelUsage" in golden["extra"]:
+            told = golden["extra"]["last_cost_state_modelUsage"]
+            rows = store.execute(LATEST_TOTALS, (number, number)).fetchall()
+            assert {model: tuple(counts) for model, *counts in rows} == {
+                model: tuple(counts[name] for name in COST_STATE) for model, counts in told.items()
+            }
         if total := golden["extra"].get("usage_total_in_file"):
             details = total["promptTokensDetails"]
             own = (total["promptTokens"], details["cachedTokens"], details["cacheWriteTokens"])
@@ -419,6 +470,24 @@ def test_aider_is_read_as_its_books_say(tmp_path: Path) -> None:
             query = "SELECT count(*), coalesce(min(estimated), 1) FROM responses WHERE session_id = ?"
             found = recorder.connection.execute(query, (number,)).fetchone()
             assert found == (len(golden["token_lines"]), 1)
+        _check_calls_of_aider(recorder.connection)
+
+
+def _check_calls_of_aider(store: sqlite3.Connection) -> None:
+    """Each request of its own history is a turn; rounded figures are not those of the provider, and are marked."""
+    books = json.loads((DATA / "aider-0.86.2" / "EXPECTED.json").read_text())
+    history = (DATA / "aider-0.86.2" / "project" / ".aider.llm.history").read_text()
+    asked, answered = (len(re.findall(f"^{name} 2026", history, re.MULTILINE)) for name in ("TO LLM", "LLM RESPONSE"))
+    assert (asked, answered) == (books["llm_history"]["to_llm"], books["llm_history"]["llm_response"])
+    count = "SELECT count(*) FROM {}"
+    assert store.execute(count.format("spans WHERE kind = 'turn'")).fetchone()[0] == asked
+    # One answer was cut off before its figures were written.
+    responses = store.execute(count.format("responses")).fetchone()[0]
+    assert responses == answered - 1 < books["mock_totals"]["http_200"]
+    rounded = store.execute("SELECT sum(input_tokens), sum(output_tokens), min(estimated) FROM responses").fetchone()
+    usage = books["mock_totals"]["usage_all"]
+    assert rounded[2] == 1
+    assert rounded[:2] != (usage["input"] + usage["cache_read"], usage["output"])
 
 
 def test_steps_last_as_long_as_the_calls() -> None:
