@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -122,6 +123,20 @@ def test_transcripts_that_will_be_deleted_soon(machine: Program) -> None:
     found = checks(machine)["retention"]
     assert found["state"] == "ok"
     assert "3 logs close to it, all recorded" in found["found"]
+
+
+def test_sessions_beyond_the_number_that_gemini_keeps(program: Program) -> None:
+    """Those that its next start deletes are close to it, however new they are."""
+    shutil.copytree(DATA / "gemini-cli-0.61.0" / ".gemini", program.user / ".gemini")
+    settings = {"general": {"sessionRetention": {"maxCount": 3}}}
+    (program.user / ".gemini" / "settings.json").write_text(json.dumps(settings))
+    found = checks(program)["retention"]
+    logs = list((program.user / ".gemini").glob("tmp/*/chats/session-*.jsonl"))
+    assert found["state"] == "warn"
+    assert "and all but the latest 3 of a project" in found["found"]
+    assert f"{len(logs) - 2} logs close to it and not recorded" in found["found"]
+    program.run("record", "--once")
+    assert f"{len(logs) - 2} logs close to it, all recorded" in checks(program)["retention"]["found"]
 
 
 @pytest.mark.parametrize(("period", "state"), [(365, "ok"), (28, "warn"), (0, "warn")])

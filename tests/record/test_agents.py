@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -216,6 +217,33 @@ def test_after_how_long_an_agent_deletes(
     if settings is not None:
         (base / "settings.json").write_text(settings)
     assert [cleanup.days for cleanup in agent_of(agent).cleanups([place])] == ([] if days is None else [days])
+
+
+@pytest.mark.parametrize(
+    ("most", "surplus"), [(1, ["a", "a2", "b", "c"]), (2, ["a", "a2", "b"]), (3, ["b"]), (4, []), (0, []), ("3", [])]
+)
+def test_sessions_beyond_the_number_that_an_agent_keeps(tmp_path: Path, most: object, surplus: list[str]) -> None:
+    """The next session is one of them; two files of one session count once, other projects and helpers not at all."""
+    chats = tmp_path / ".gemini" / "tmp" / "p" / "chats"
+    logs = {
+        "a": chats / "session-2026-01-01T10-00-aaaaaaaa.jsonl",
+        "a2": chats / "session-2026-01-03T10-00-aaaaaaaa.jsonl",
+        "b": chats / "session-2026-01-01T11-00-bbbbbbbb.jsonl",
+        "c": chats / "session-2026-01-04T11-00-cccccccc.jsonl",
+        "helper": chats / "cccccccc-0000" / "dddddddd.jsonl",
+        "other": tmp_path / ".gemini" / "tmp" / "q" / "chats" / "session-2026-01-01T10-00-eeeeeeee.jsonl",
+    }
+    for age, log in enumerate(reversed(logs.values())):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.touch()
+        os.utime(log, (1_790_000_000 - age, 1_790_000_000 - age))
+    os.utime(logs["a2"], (1_789_999_997.5, 1_789_999_997.5))
+    settings = {"general": {"sessionRetention": {"maxCount": most}}}
+    (tmp_path / ".gemini" / "settings.json").write_text(json.dumps(settings))
+    (found,) = agent_of("gemini-cli").cleanups(list(logs.values()))
+    del logs["other"]  # it is counted for itself
+    assert {name for name, log in logs.items() if log in found.surplus} == set(surplus)
+    assert found.most == (most if isinstance(most, int) and most else None)
 
 
 def test_other_agents_delete_nothing_by_age() -> None:

@@ -290,11 +290,13 @@ def _deletion(settings: Settings, title: str, logs: list[FoundFile], cleanup: Lo
     from agenttrace.record.files.reader import stored_path
 
     due = time.time() - max(0.0, cleanup.days - _NEAR) * 86_400
-    near = [found for found in logs if found.mtime_ns / 1e9 < due]
+    near = [found for found in logs if found.mtime_ns / 1e9 < due or Path(found.path) in cleanup.surplus]
     rows = _rows(settings) if near else {}
     most = settings.record.max_line_bytes
     unread = [found for found in near if not is_recorded(found, rows.get(stored_path(found.path)), most)]
     found = f"{title} deletes transcripts after {cleanup.days:g} days ({cleanup.origin})"
+    if cleanup.most is not None:
+        found += f" and all but the latest {cleanup.most} of a project"
     if unread:
         count = figures.counted(len(unread), "log")
         return Finding(

@@ -141,6 +141,10 @@ class LogCleanup(msgspec.Struct, frozen=True, kw_only=True):
     days: float
     #: Where the number comes from, for people.
     origin: str
+    #: How many sessions of a project the agent keeps, where that is limited.
+    most: int | None = None
+    #: Logs that it deletes at its next start because there are more of them.
+    surplus: frozenset[Path] = frozenset()
 
 
 #: What a command cannot do. ``latest_only``: it takes no session, and goes on with the latest one.

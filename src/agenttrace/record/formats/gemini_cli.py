@@ -41,6 +41,7 @@ from agenttrace.record.formats.lenient import (
     lookup,
     microseconds,
     moment,
+    number,
     read_companion,
     read_object,
     text_at,
@@ -186,7 +187,7 @@ class GeminiCli(LogFormat[GeminiMessage]):
         tops = {
             parent for log in logs for parent in log.parents if parent.name == "tmp" and parent.parent.name == ".gemini"
         }
-        found = [_cleanup(top) for top in sorted(tops)]
+        found = [_cleanup(top, logs) for top in sorted(tops)]
         return [cleanup for cleanup in found if cleanup is not None]
 
     def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
@@ -194,7 +195,7 @@ class GeminiCli(LogFormat[GeminiMessage]):
         return ResumeCommand(("gemini", "--resume", session_id))
 
 
-def _cleanup(top: Path) -> LogCleanup | None:
+def _cleanup(top: Path, logs: Sequence[Path]) -> LogCleanup | None:
     path = top.parent / "settings.json"
     retention = lookup(read_object(path), "general", "sessionRetention")
     if lookup(retention, "enabled") is False:
@@ -203,7 +204,35 @@ def _cleanup(top: Path) -> LogCleanup | None:
     if age is None:
         return None
     origin = f"general.sessionRetention.maxAge in {path}" if text_at(retention, "maxAge") else "its default"
-    return LogCleanup(directory=top, days=int(age[1]) * _DAYS[age[2]], origin=origin)
+    most = number(lookup(retention, "maxCount"))
+    if most is None or most < 1:
+        return LogCleanup(directory=top, days=int(age[1]) * _DAYS[age[2]], origin=origin)
+    surplus = _surplus([log for log in logs if top in log.parents], most)
+    return LogCleanup(directory=top, days=int(age[1]) * _DAYS[age[2]], origin=origin, most=most, surplus=surplus)
+
+
+def _surplus(logs: Iterable[Path], most: int) -> frozenset[Path]:
+    """What is beyond the latest sessions of each project when the next one begins, which is one of them."""
+    sessions: dict[tuple[Path, str], list[Path]] = {}
+    for log in logs:
+        if log.parent.name == "chats":
+            # A session that was resumed may have two files; their names end alike.
+            sessions.setdefault((log.parent, log.stem.rpartition("-")[2]), []).append(log)
+    projects: dict[Path, list[list[Path]]] = {}
+    for (project, _), files in sessions.items():
+        projects.setdefault(project, []).append(files)
+    found: set[Path] = set()
+    for each in projects.values():
+        latest = sorted(each, key=lambda files: max(map(_written, files)), reverse=True)
+        found.update(log for files in latest[most - 1 :] for log in files)
+    return frozenset(found)
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _project(directory: Path) -> str | None:
