@@ -39,10 +39,10 @@ COMMANDS = {
     "kilo": "kilo -s {session}",
     "pi": "pi --session {log}",
     "cline": "cline --id {session}",
-    "continue": "cn --resume",
+    "continue": "cn --fork {session}",
     "aider": "aider --restore-chat-history",
 }
-LIMITS = {"continue": "latest_only", "aider": "whole_history"}
+LIMITS = {"continue": "copy", "aider": "whole_history"}
 #: Our own logs, programs that only send spans, and an extension of an editor.
 WITHOUT_COMMAND = {"agenttrace", "otlp", "roo-code"}
 #: Those that were made without real logs, with tests of their own.
@@ -257,6 +257,9 @@ def test_every_agent_says_how_to_resume() -> None:
 def test_resume_prints_the_command(everyone: Program, agent: str, tmp_path: Path) -> None:
     """The agent's command after the session's directory; where that is gone, it says so and gives the command."""
     session = _sessions(everyone)[agent][0]
+    if agent == "continue":
+        written = {path.stem: path.stat().st_mtime_ns for path in (everyone.user / ".continue").rglob("*-*.json")}
+        session = min(_sessions(everyone)[agent], key=lambda each: written[each["session_id"]])
     log = next(everyone.user.rglob(f"*_{session['session_id']}.jsonl"), None)
     command = COMMANDS[agent].format(session=session["session_id"], log=log)
     directory = session["project"]
@@ -270,6 +273,19 @@ def test_resume_prints_the_command(everyone: Program, agent: str, tmp_path: Path
     told = everyone.json("resume", session["session_id"])
     assert told["arguments"] == command.split()
     assert told["limit"] == LIMITS.get(agent)
+
+
+def test_continue_goes_on_with_its_latest_session_or_with_a_copy(everyone: Program) -> None:
+    """``cn --resume`` takes no session: it would go on with another one."""
+    documents = list((everyone.user / ".continue" / "sessions").glob("*-*.json"))
+    latest = max(documents, key=lambda path: path.stat().st_mtime_ns)
+    agent = next(agent for agent in AGENTS if agent.name == "continue")
+    for document in documents:
+        how = agent.resume_command(document.stem, [document])
+        assert how is not None
+        is_latest = document.stat().st_mtime_ns == latest.stat().st_mtime_ns
+        assert how.arguments == (("cn", "--resume") if is_latest else ("cn", "--fork", document.stem))
+        assert how.limit == ("latest_only" if is_latest else "copy")
 
 
 #: What a file may have as the id of a session, or as its directory.
@@ -301,8 +317,8 @@ def _resumed(agent: str, session_id: str, directory: str | None) -> Resume | Non
 @pytest.mark.parametrize("agent", [*COMMANDS, *UNSAMPLED])
 def test_no_id_and_no_directory_injects(agent: str, tmp_path: Path) -> None:
     """A shell sees one word for each argument, in the directory, and runs nothing else; the rest is refused."""
-    # Two commands name no session.
-    named = agent not in LIMITS
+    # One command names no session.
+    named = agent != "aider"
     for text in HOSTILE:
         directory = tmp_path / text.replace("/", "")
         directory.mkdir(exist_ok=True)

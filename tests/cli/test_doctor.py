@@ -139,6 +139,24 @@ def test_sessions_beyond_the_number_that_gemini_keeps(program: Program) -> None:
     assert f"{len(logs) - 2} logs close to it, all recorded" in checks(program)["retention"]["found"]
 
 
+def test_a_damaged_database_does_not_mend_itself(program: Program) -> None:
+    """The way out is another one than for a database that is locked; status does not call it up to date."""
+    database = program.user / ".local" / "share" / "opencode" / "opencode.db"
+    database.parent.mkdir(parents=True)
+    whole = (DATA / "opencode-1.18.33" / ".local" / "share" / "opencode" / "opencode.db").read_bytes()
+    database.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
+    program.run("record", "--once")
+    found = checks(program)["reading"]
+    assert "database is damaged" in found["found"]
+    assert "repair or restore it" in found["fix"]
+    behind = next(line for line in program.run("status").stdout.splitlines() if line.startswith("behind"))
+    assert "cannot be read" in behind
+    database.write_bytes(whole)
+    program.run("record", "--once")
+    assert "reading" not in checks(program)
+    assert program.run("status").stdout.splitlines()[1].split(maxsplit=1) == ["behind", "nothing"]
+
+
 @pytest.mark.parametrize(("period", "state"), [(365, "ok"), (28, "warn"), (0, "warn")])
 def test_the_period_in_force(machine: Program, period: int, state: str) -> None:
     """``cleanupPeriodDays`` of the user's own settings counts."""

@@ -57,12 +57,10 @@ def _show(found: dict[str, Any]) -> None:
     if found["recorder"]["problem"] is not None:
         output.fact("problem", f"recording fails and is tried again: {found['recorder']['problem']}", "red")
     behind = found["behind_bytes"]
-    lag = (
-        "nothing is behind"
-        if not behind
-        else f"{figures.size(behind)} in {figures.counted(found['behind_files'], 'file')}"
-    )
-    output.fact("behind", lag, "yellow" if behind else "")
+    lag = f"{figures.size(behind)} in {figures.counted(found['behind_files'], 'file')}" if behind else "nothing"
+    if found["unreadable"]:
+        lag += "; unknown of what cannot be read" if not behind else ", and what cannot be read"
+    output.fact("behind", lag, "yellow" if behind or found["unreadable"] else "")
     output.fact("files", f"{figures.count(found['file_count'])}, {figures.size(found['read_bytes'])} read")
     sessions = ", ".join(f"{name} {figures.count(number)}" for name, number in found["sessions"].items())
     output.wrapped(output.styled(f"{'sessions':<13}", "dim"), output.styled(sessions or "none yet"))

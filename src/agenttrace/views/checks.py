@@ -178,11 +178,18 @@ def _waiting(opened: SqliteStore) -> Iterator[Finding]:
         yield Finding("quarantine", "ok", "empty")
     for file in opened.status.files():
         if file.error is not None:
-            fix = "It is read as soon as that is over; nothing else waits for it."
-            yield Finding("reading", "warn", f"{file.path}: {file.error}", fix)
+            yield Finding("reading", "warn", f"{file.path}: {file.error}", _unread_fix(file.error))
     if lost := opened.status.lost_bytes():
         fix = "Keep the recorder running: agenttrace service install"
         yield Finding("lost bytes", "warn", f"{figures.size(lost)} were cut off before they could be read", fix)
+
+
+def _unread_fix(reason: str) -> str:
+    from agenttrace.record.files.databases import DAMAGED
+
+    if DAMAGED in reason:
+        return "If it stays so, repair or restore it: what was recorded stays, and the rest is read once it can be."
+    return "It is read as soon as that is over; nothing else waits for it."
 
 
 # -- recording ------------------------------------------------------------------------------------------------

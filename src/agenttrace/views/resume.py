@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _REMARKS: dict[ResumeLimit, str] = {
     "latest_only": "The agent can only go on with its latest session, which may be another one.",
+    "copy": "The agent can only go on with its latest session: this command begins a copy of this one.",
     "whole_history": "The agent goes on with all chats of this directory, not with one of them.",
 }
 

@@ -148,7 +148,7 @@ export interface UsageCheck {
 /** How to go on with a session in its agent. */
 export interface ResumeHint {
   command: string;
-  limit: "latest_only" | "whole_history" | null;
+  limit: "latest_only" | "copy" | "whole_history" | null;
   directory_gone: boolean;
 }
 

@@ -54,6 +54,8 @@ _PAUSE_SECONDS = 0.005
 _HEADER_BYTES = 100
 _READ_VERSION, _WITH_LOG = 19, 2
 #: Codes of SQLite: another program holds the database for itself.
+#: How an error begins that does not pass by itself.
+DAMAGED = "database is damaged"
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 #: Of a position in two tables, the lower half is that in the second one.
 _HALF = 31
@@ -296,6 +298,8 @@ def _failure(error: sqlite3.Error, path: str, state: _State) -> OSError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _LOCKED:
         return OSError(errno.EBUSY, "database is locked by another program; it is read when it is free", path)
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return OSError(errno.EIO, f"{DAMAGED}: {error}", path)
     reason = f"database cannot be read: {error}"
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) and state.has_log:
         name = os.path.basename(path)

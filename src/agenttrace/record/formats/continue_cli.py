@@ -150,8 +150,19 @@ class ContinueCli(LogFormat[ContinueLine]):
         return [] if line.name is None else [text for text in _texts(value_of(line.item)) if text.text]
 
     def resume_command(self, session_id: str, logs: Sequence[Path]) -> ResumeCommand | None:
-        """``cn --resume``, which takes no session."""
-        return ResumeCommand(("cn", "--resume"), "latest_only")
+        """``cn --resume`` goes on with the session that was written last; of another one there is only a copy."""
+        if any(_is_latest(log) for log in logs if log.stem == session_id):
+            return ResumeCommand(("cn", "--resume"), "latest_only")
+        return ResumeCommand(("cn", "--fork", session_id), "copy")
+
+
+def _is_latest(log: Path) -> bool:
+    """Whether no other session in its directory was written later."""
+    try:
+        others = [path for path in log.parent.iterdir() if UUID.fullmatch(path.stem) and path.suffix == ".json"]
+        return log.stat().st_mtime_ns >= max(path.stat().st_mtime_ns for path in others)
+    except (OSError, ValueError):
+        return False
 
 
 def _created(path: Path) -> object:

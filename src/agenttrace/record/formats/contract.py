@@ -148,8 +148,8 @@ class LogCleanup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: What a command cannot do. ``latest_only``: it takes no session, and goes on with the latest one.
-#: ``whole_history``: it goes on with all chats of the directory.
-ResumeLimit = Literal["latest_only", "whole_history"]
+#: ``copy``: it goes on in a copy of the session. ``whole_history``: it goes on with all chats of the directory.
+ResumeLimit = Literal["latest_only", "copy", "whole_history"]
 
 
 class ResumeCommand(msgspec.Struct, frozen=True):

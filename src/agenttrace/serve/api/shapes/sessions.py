@@ -138,9 +138,9 @@ class ResumeHint(Shape):
 
     #: A line for a shell: the agent's own command, in the session's directory.
     command: str
-    #: ``latest_only``: the command goes on with the agent's latest session. ``whole_history``: with all chats of the
-    #: directory.
-    limit: Literal["latest_only", "whole_history"] | None
+    #: ``latest_only``: the command goes on with the agent's latest session. ``copy``: in a copy of this one.
+    #: ``whole_history``: with all chats of the directory.
+    limit: Literal["latest_only", "copy", "whole_history"] | None
     #: True where the machine of this server has no such directory.
     directory_gone: bool
 
