@@ -22,10 +22,11 @@ from agenttrace.config import Settings, ensure_home, load_settings
 from agenttrace.destinations import BadDestinationError, keys_hidden, parse_destination
 from agenttrace.export.kinds import PluginDestination, UnusableDestinationError, destination_of
 from agenttrace.model import Event
-from agenttrace.plugins import FORMATS, Plugin, installed
+from agenttrace.plugins import FORMATS, Plugin, PluginError, installed
+from agenttrace.record.formats import AGENTS, BUILT_IN
 from agenttrace.record.formats.contract import Content, Source, Unusable
 from agenttrace.record.formats.native import Native
-from agenttrace.record.formats.plugins import PluginAgent
+from agenttrace.record.formats.plugins import PluginAgent, load_formats
 from agenttrace.record.ingest.acts import Act
 from agenttrace.record.recorder import Recorder
 
@@ -224,6 +225,46 @@ def test_what_is_broken_is_reported_and_stops_nothing(machine: Machine) -> None:
         "destination otlp",
         "destination gone",
     }
+
+
+def _named(name: str, **attributes: object) -> type[Any]:
+    """A class of a format like our own under another name, with some of it changed."""
+    return type(name.title(), (Native,), {"name": name, **attributes})
+
+
+def _unmade(self: object) -> None:
+    raise ZeroDivisionError("not today")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "why"),
+    [
+        ({"decode": None, "acts": None}, "it has no decode, acts"),
+        ({"traits": "fast"}, "its traits are no"),
+        ({"__init__": _unmade}, "it cannot be made: ZeroDivisionError: not today"),
+    ],
+)
+def test_formats_of_this_package_pass_the_checks_of_others(
+    monkeypatch: pytest.MonkeyPatch, attributes: dict[str, object], why: str
+) -> None:
+    """One that a package may not add this package may not have either; for a package it is no more than left out."""
+    bad = _named("bad", **attributes)
+    with pytest.raises(PluginError, match=re.escape(why)):
+        load_formats([Native, bad])
+    plugins = (Plugin(FORMATS, "bad", "x", EntryPoint("bad", "bad:Bad", FORMATS)),)
+    monkeypatch.setattr(EntryPoint, "load", lambda self: bad)
+    monkeypatch.setattr("agenttrace.record.formats.plugins.installed", lambda group: plugins)
+    found = load_formats([Native])
+    assert [agent.name for agent in found.agents] == ["agenttrace"]
+    assert [why in broken.reason for broken in found.broken] == [True]
+
+
+def test_a_name_is_taken_once() -> None:
+    """Whoever comes first has it; the formats of this package have all of theirs, in their order."""
+    with pytest.raises(PluginError, match="another format of that name"):
+        load_formats([Native, _named("other"), _named("other")])
+    assert [agent.name for agent in AGENTS[: len(BUILT_IN)]] == [each.name for each in BUILT_IN]
+    assert [type(agent) for agent in AGENTS[: len(BUILT_IN)]] == list(BUILT_IN)
 
 
 class Stumbling(Native):

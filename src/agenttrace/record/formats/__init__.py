@@ -24,31 +24,31 @@ from agenttrace.record.formats.qwen_code import QwenCode
 from agenttrace.record.formats.roo_code import RooCode
 
 #: The log of received spans is inside the home of our own format: whose directory is the inner one comes first.
-_BUILT_IN: tuple[Agent, ...] = (
-    Otlp(),
-    Native(),
-    KimiCode(),
-    KimiCli(),
-    Codex(),
-    QwenCode(),
-    Pi(),
-    Copilot(),
-    GeminiCli(),
-    OpenCode(),
-    Kilo(),
-    Goose(),
-    Grok(),
-    Cline(),
-    ContinueCli(),
-    RooCode(),
-    Aider(),
-    ClaudeCode(),
+BUILT_IN: tuple[type[Agent], ...] = (
+    Otlp,
+    Native,
+    KimiCode,
+    KimiCli,
+    Codex,
+    QwenCode,
+    Pi,
+    Copilot,
+    GeminiCli,
+    OpenCode,
+    Kilo,
+    Goose,
+    Grok,
+    Cline,
+    ContinueCli,
+    RooCode,
+    Aider,
+    ClaudeCode,
 )
-_FROM_PACKAGES = load_formats({agent.name for agent in _BUILT_IN})
+_FORMATS = load_formats(BUILT_IN)
 
-AGENTS: tuple[Agent, ...] = (*_BUILT_IN, *_FROM_PACKAGES.agents)
+AGENTS: tuple[Agent, ...] = _FORMATS.agents
 #: Formats of other packages that cannot be used, and why.
-BROKEN_FORMATS = _FROM_PACKAGES.broken
+BROKEN_FORMATS = _FORMATS.broken
 #: What other parts of the product know of each agent, by name.
 FACTS = {
     agent.name: AgentFacts(title=agent.title, provider=agent.traits.provider, integration=agent.traits.integration)

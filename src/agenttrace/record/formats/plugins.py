@@ -1,7 +1,7 @@
-"""Log formats of other packages: loaded through entry points; their failures do not stop the recorder.
+"""The formats that there are: those of this package, and those of others, which are loaded through entry points.
 
-A format that cannot be loaded is left out. One that fails at work loses what it failed at: a line is quarantined with
-the reason, a file is not recognised, a directory is not watched; every other format goes on.
+A format of another package that cannot be loaded is left out. One that fails at work loses what it failed at: a line
+is quarantined with the reason, a file is not recognised, a directory is not watched; every other format goes on.
 """
 
 from __future__ import annotations
@@ -36,29 +36,38 @@ _METHODS = ("homes", "is_log", "recognise", "decode", "acts", "content")
 
 
 class Formats(NamedTuple):
-    """The formats of other packages."""
+    """The formats of this package and of others."""
 
     agents: tuple[Agent, ...]
     broken: tuple[BrokenPlugin, ...]
 
 
-def load_formats(taken: Collection[str]) -> Formats:
-    """All that are installed; ``taken``: names that a plug-in cannot have."""
+def load_formats(built_in: Iterable[type[Agent]]) -> Formats:
+    """Those that are part of this package, and all that are installed: each is made and checked in the same way.
+
+    One of this package that cannot be used is a fault of it; one of another package is left out.
+    """
     agents: dict[str, Agent] = {}
+    for built in built_in:
+        _check_name(built.name, agents)
+        agents[built.name] = _checked(built.name, built)
     broken: list[BrokenPlugin] = []
     for plugin in installed(FORMATS):
         try:
-            if plugin.name in taken or plugin.name in agents:
-                raise PluginError("there is another format of that name")
-            agents[plugin.name] = PluginAgent(plugin, _checked(plugin))
+            _check_name(plugin.name, agents)
+            agents[plugin.name] = PluginAgent(plugin, _checked(plugin.name, load(plugin)))
         except PluginError as error:
             broken.append(BrokenPlugin(plugin, str(error)))
     return Formats(tuple(agents.values()), tuple(broken))
 
 
-def _checked(plugin: Plugin) -> Agent:
-    """An instance of the class that a plug-in names."""
-    found = load(plugin)
+def _check_name(name: str, taken: Collection[str]) -> None:
+    if name in taken:
+        raise PluginError("there is another format of that name")
+
+
+def _checked(name: str, found: Any) -> Agent:  # noqa: ANN401 - whatever the package names
+    """A format: an instance of a class, or an object."""
     try:
         agent: Agent = found() if isinstance(found, type) else found
     except Exception as error:
@@ -66,8 +75,8 @@ def _checked(plugin: Plugin) -> Agent:
     missing = [name for name in _METHODS if not callable(getattr(agent, name, None))]
     if missing:
         raise PluginError(f"it has no {', '.join(missing)}; docs/adding-a-format.md describes what a format has")
-    if getattr(agent, "name", None) != plugin.name:
-        raise PluginError(f"its name is {getattr(agent, 'name', None)!r}, but its entry point is named {plugin.name!r}")
+    if getattr(agent, "name", None) != name:
+        raise PluginError(f"its name is {getattr(agent, 'name', None)!r}, but its entry point is named {name!r}")
     if not isinstance(getattr(agent, "traits", Traits()), Traits):
         raise PluginError("its traits are no agenttrace.record.formats.contract.Traits")
     return agent
