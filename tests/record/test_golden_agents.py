@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -353,6 +354,19 @@ def test_every_line_is_counted(agent: str, store: sqlite3.Connection) -> None:
             names = {Path(name).parts[-2:] for name in golden["files"]}
             found = sum(lines for path, lines in files if path.parts[-2:] in names)
         assert found == _total(records[0]), golden["session_id"]
+
+
+def test_sessions_of_kilo_are_checked_like_those_of_opencode(tmp_path: Path) -> None:
+    """Kilo writes the same tables at another place."""
+    database = tmp_path / ".local" / "share" / "kilo" / "kilo.db"
+    database.parent.mkdir(parents=True)
+    shutil.copy(DATA / "opencode-1.18.33" / ".local" / "share" / "opencode" / "opencode.db", database)
+    settings = load_settings({"HOME": str(tmp_path), "AGENTTRACE_HOME": str(tmp_path / "data")})
+    ensure_home(settings)
+    with closing(Recorder(settings, environ={"HOME": str(tmp_path)})) as recorder:
+        recorder.run_once()
+        found = Counter((each.agent, recorder.store.agreement(each.id).status) for each in recorder.store.sessions())
+    assert found == {("kilo", "agree"): 12, ("kilo", "nothing"): 1}
 
 
 COST_STATE = (
