@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 import clickhouse_on
 from agenttrace.record.outcome_updates import update_all
-from agenttrace.store.clickhouse import writing
 from agenttrace.store.clickhouse.connection import Database
-from agenttrace.store.clickhouse.tables import Table
+from agenttrace.store.clickhouse.tables import Table, put
 from agenttrace.store.questions import SpanRow, UsageQuery
 from agenttrace.store.rows import ChangesCursor, EventRow, FileOfLines, Row, StoredSession
 from agenttrace.store.team import Page, Position, WrongPositionError
@@ -375,14 +374,13 @@ def test_a_page_is_stored_whole_or_not_at_all() -> None:
 
 def _half(made: Team, rows: list[Row], page: Page) -> None:
     """Store a page whose writing ends before its sessions are written, where an engine has no transactions."""
-    put = writing.put
 
     def ending(database: Database, table: Table, *rest: Any, **facts: Any) -> None:  # noqa: ANN401 - of the call
         if table.name == "sessions":
             raise OSError
         put(database, table, *rest, **facts)
 
-    with mock.patch.object(writing, "put", ending), suppress(OSError):
+    with mock.patch("agenttrace.store.clickhouse.writing.put", ending), suppress(OSError):
         if team_machine.team_engine == "clickhouse":
             made.store.take(rows, page, day_of=day_of)
 
