@@ -12,7 +12,7 @@ import random
 import shutil
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
@@ -31,6 +31,9 @@ from faults import store_rig
 _DAY = 86_400
 _START = 1_789_200_000.0
 _MOST_MACHINES = 24
+#: So many rounds bring about everything.
+_MOST_ROUNDS = 60
+ACCIDENTS = ("fork", "carry", "back up", "restore", "rebuild", "copy")
 
 
 class Machine:
@@ -162,8 +165,25 @@ class Machine:
         return (self.home / "agenttrace.db").exists()
 
 
+class Deck:
+    """Cards in any order, each of them once before one comes again: a few draws have all of them."""
+
+    def __init__(self, chance: random.Random, cards: Sequence[str]) -> None:
+        self._chance, self.cards = chance, cards
+        self._left: list[str] = []
+
+    def draw(self) -> str:
+        """The next card."""
+        if not self._left:
+            self._left = self._chance.sample(self.cards, len(self.cards))
+        return self._left.pop()
+
+
 class Rounds:
     """Rounds of work, pushes and accidents, in any order."""
+
+    #: All that has to happen before it is over.
+    kinds: tuple[str, ...] = ACCIDENTS
 
     def __init__(self, root: Path, chance: random.Random, machines: int = 20) -> None:
         self.root, self.chance = root, chance
@@ -172,6 +192,9 @@ class Rounds:
             Machine(root, f"m{number:02}", number + 1, clock=chance.choice(clocks)) for number in range(machines)
         ]
         self._backups: dict[str, Path] = {}
+        self._accidents = Deck(chance, ACCIDENTS)
+        #: What really was done to machines, server and connections, in order.
+        self.happened: list[str] = []
 
     def push(self, machine: Machine) -> None:
         """Push, or try to."""
@@ -184,6 +207,17 @@ class Rounds:
     def restart(self) -> None:
         """The server ends and comes back."""
         raise NotImplementedError
+
+    def run(self, least: int) -> None:
+        """At least so many rounds, and as many as it takes until everything happened."""
+        for number in range(least + _MOST_ROUNDS):
+            missing = set(self.kinds) - set(self.happened)
+            if number >= least and not missing:
+                break
+            self.round()
+        else:
+            raise AssertionError(f"never happened: {missing}")
+        self.finish()
 
     def round(self) -> None:
         """A few machines do something."""
@@ -201,21 +235,30 @@ class Rounds:
     def _accident(self, machine: Machine) -> None:
         if not machine.has_store:
             return
-        other = self.chance.choice(self.machines)
-        what = self.chance.choice(("fork", "carry", "back up", "restore", "rebuild", "copy"))
-        if what in ("fork", "carry") and other is not machine:
+        what = self._accidents.draw()
+        if what == "copy" and len(self.machines) >= _MOST_MACHINES:
+            return
+        self.happened.append(what)
+        if what in ("fork", "carry"):
+            other = self.chance.choice([each for each in self.machines if each is not machine])
             (machine.fork if what == "fork" else machine.carry)(other)
             other.record()
         elif what == "back up":
             self._backups[machine.name] = machine.back_up()
-        elif what == "restore" and machine.name in self._backups:
-            if sent := self.chance.random() < 0.7:
-                self.settle(machine)
-            machine.restore(self._backups[machine.name], sent=sent)
+        elif what == "restore":
+            self._restore(machine)
         elif what == "rebuild":
             machine.rebuild()
-        elif what == "copy" and len(self.machines) < _MOST_MACHINES:
+        else:
             self.join(machine)
+
+    def _restore(self, machine: Machine) -> None:
+        if machine.name not in self._backups:
+            self._backups[machine.name] = machine.back_up()
+            machine.work()
+        if sent := self.chance.random() < 0.7:
+            self.settle(machine)
+        machine.restore(self._backups[machine.name], sent=sent)
 
     def join(self, machine: Machine) -> Machine:
         """A new machine, whose home and logs are copied from another one."""
@@ -241,21 +284,16 @@ class Held(NamedTuple):
     row: dict[str, Any]
     spans: Counter[tuple[Any, ...]]
     lines: list[tuple[Any, ...]]
+    #: What that store counts for each response of the session.
+    usage: dict[bytes, Usage]
     #: Of a store that is lost: whether the team has all of it.
     lost: bool = False
     sent: bool = True
 
     @property
-    def events(self) -> int:
-        """By what copies are compared."""
-        return int(self.row["events"])
-
-
-class Counted(NamedTuple):
-    """Responses by key: what a machine counts for each, and the sessions that hold it."""
-
-    usage: dict[bytes, Usage]
-    holders: dict[bytes, set[int]]
+    def rank(self) -> tuple[int, str]:
+        """By what copies are compared: the least is shown."""
+        return (-int(self.row["events"]), self.machine)
 
 
 _OF_SPAN = ("span_id", "trace_id", "parent_id", "stream", "kind", "name", "start", "end", "status", "model")
@@ -264,7 +302,7 @@ _OF_SPAN_TOO = ("turn_index", "step_n", "attributes")
 _ADDED = ("machine", "person", "parent")
 
 
-def held(store: Store, session: Session, machine: str = "", **facts: bool) -> Held:
+def held(store: Store, session: Session, machine: str = "", **facts: Any) -> Held:  # noqa: ANN401 - fields of Held
     """What a store has of a session, in terms that no store numbers."""
     spans = Counter(
         tuple(getattr(row, name) for name in (*_OF_SPAN, *_OF_SPAN_TOO))
@@ -275,27 +313,31 @@ def held(store: Store, session: Session, machine: str = "", **facts: bool) -> He
         for line in store.lines(session=session.id)
     ]
     row = {name: value for name, value in msgspec.structs.asdict(session).items() if name not in _ADDED}
-    return Held(machine or session.machine or "", row, spans, lines, **facts)
+    return Held(machine or session.machine or "", row, spans, lines, **{"usage": {}} | facts)
 
 
-def all_held(store: Store, machine: str, **facts: bool) -> dict[int, Held]:
-    """What a store has of all sessions."""
-    return {session.id: held(store, session, machine, **facts) for session in store.sessions()}
+def all_held(store: SqliteStore, machine: str, **facts: bool) -> dict[int, Held]:
+    """What the store of a machine has of all sessions."""
+    usage = counted(store)
+    return {session.id: held(store, session, machine, usage=usage[session.id], **facts) for session in store.sessions()}
 
 
-def counted(store: SqliteStore) -> Counted:
-    """What a machine counts."""
+def counted(store: SqliteStore) -> dict[int, dict[bytes, Usage]]:
+    """What a machine counts for the responses of each session; a response may be in several."""
     usage: dict[bytes, Usage] = {}
-    holders: dict[bytes, set[int]] = defaultdict(set)
+    holders: dict[int, set[bytes]] = defaultdict(set)
     page = store.changes_since(limit=5000)
     while page.rows:
         for row in page.rows:
             if isinstance(row, ResponseRow):
                 usage[row.response] = row.usage
             if isinstance(row, ResponseRow | StoredSpan) and row.response is not None:
-                holders[row.response].add(row.session)
+                holders[row.session].add(row.response)
         page = store.changes_since(page.cursor, limit=5000)
-    return Counted(usage, holders)
+    found: dict[int, dict[bytes, Usage]] = defaultdict(dict)
+    for session, responses in holders.items():
+        found[session] = {each: usage[each] for each in responses if each in usage}
+    return found
 
 
 class Expected:
@@ -303,65 +345,83 @@ class Expected:
 
     def __init__(self, machines: Iterable[Machine]) -> None:
         self.copies: dict[int, list[Held]] = defaultdict(list)
-        self._counted: dict[str, Counted] = {}
         for machine in machines:
             if not machine.has_store:
                 continue
             with machine.store() as store:
-                self._counted[machine.name] = counted(store)
                 for number, each in all_held(store, machine.name).items():
                     self.copies[number].append(each)
-            for number, (home, sent) in enumerate(machine.lost):
+            for home, sent in machine.lost:
                 with SqliteStore.open(home / "agenttrace.db") as store:
-                    self._counted[f"{machine.name} before {number}"] = counted(store)
                     for session, each in all_held(store, machine.name, lost=True, sent=sent).items():
                         self.copies[session].append(each)
 
     def differences(self, team: Store) -> list[str]:
         """What is wrong in the team's store; empty where it is what is expected."""
-        found = all_held(team, "")
-        shown = {number: each.machine for number, each in found.items()}
+        found = {session.id: held(team, session) for session in team.sessions()}
         wrong = [f"session {number} is missing" for number in self._required() - found.keys()]
         wrong += [f"session {number} is of no machine" for number in found.keys() - self.copies.keys()]
         for number in found.keys() & self.copies.keys():
-            wrong += (f"session {number} of {shown[number]}: {what}" for what in self._compare(number, found[number]))
-        return wrong + list(self._usage(team, shown))
+            what = self._compare(number, found[number])
+            wrong += (f"session {number} of {found[number].machine}: {each}" for each in what)
+        return wrong + list(self._usage(team, found))
 
     def _required(self) -> set[int]:
         return {number for number, copies in self.copies.items() if any(not copy.lost for copy in copies)}
 
-    def _compare(self, number: int, found: Held) -> Iterator[str]:
+    def _shown(self, number: int, found: Held) -> list[Held]:
+        """The copies that the team's store may show, of which this is one, whole; none if it is none of them."""
         copies = self.copies[number]
         current = [copy for copy in copies if not copy.lost]
-        best = min(current, key=lambda copy: (-copy.events, copy.machine)) if current else None
+        best = min(current, key=lambda copy: copy.rank) if current else None
         if best is not None and not _unlike(best, found):
-            return
-        former = [copy for copy in copies if copy.lost and (best is None or copy.events > best.events)]
-        if any(not _unlike(copy, found) for copy in former):
-            return
-        if any(not copy.sent and _is_part(found, copy) for copy in former):
-            return
-        if best is not None:
-            yield f"expected the copy of {best.machine} with {best.events} events: {', '.join(_unlike(best, found))}"
-        else:
-            yield "not as it was before it was lost"
+            return [best]
+        former = [copy for copy in copies if copy.lost and (best is None or copy.rank <= best.rank)]
+        return [copy for copy in former if not _unlike(copy, found)]
 
-    def _usage(self, team: Store, shown: Mapping[int, str]) -> Iterator[str]:
-        """Each response once, by the largest count of the machines that are shown; where nothing was lost."""
-        if any(copy.lost for copies in self.copies.values() for copy in copies):
+    def _parts(self, number: int, found: Held) -> list[Held]:
+        """The copies which were lost before all of them was sent, and of which this may be a part."""
+        return [copy for copy in self.copies[number] if copy.lost and not copy.sent and _is_part(found, copy)]
+
+    def _compare(self, number: int, found: Held) -> Iterator[str]:
+        if self._shown(number, found) or self._parts(number, found):
             return
-        best: dict[bytes, Usage] = {}
-        for machine, each in self._counted.items():
-            for response, usage in each.usage.items():
-                if any(shown.get(session) == machine for session in each.holders[response]):
-                    best[response] = max(best.get(response, Usage()), usage, key=lambda used: used.output_tokens)
-        expected = [len(best), sum(each.output_tokens for each in best.values())]
-        expected += [sum(each.input_tokens + each.cache_read_tokens for each in best.values())]
+        current = [copy for copy in self.copies[number] if not copy.lost]
+        if not current:
+            yield "not as it was before it was lost"
+            return
+        best = min(current, key=lambda copy: copy.rank)
+        yield f"expected the copy of {best.machine} with {-best.rank[0]} events: {', '.join(_unlike(best, found))}"
+
+    def _usage(self, team: Store, found: Mapping[int, Held]) -> Iterator[str]:
+        """Each response once, by the largest count among the copies that are shown.
+
+        What a machine lost before all of it was sent may be counted or not: between these bounds it is right.
+        """
+        least: dict[bytes, Usage] = {}
+        most: dict[bytes, Usage] = {}
+        for number, each in found.items():
+            shown = self._shown(number, each)
+            for copy in shown[:1]:
+                _count(least, copy)
+            for copy in shown or self._parts(number, each):
+                _count(most, copy)
         rows = team.usage(UsageQuery())
-        found = [sum(row.requests for row in rows), sum(row.usage.output_tokens for row in rows)]
-        found += [sum(row.usage.input_tokens + row.usage.cache_read_tokens for row in rows)]
-        if found != expected:
-            yield f"usage is {found}, not {expected} (requests, output, input)"
+        counts = [sum(row.requests for row in rows), *_sums(row.usage for row in rows)]
+        lower, upper = [len(least), *_sums(least.values())], [len(most), *_sums(most.values())]
+        if any(not low <= count <= high for low, count, high in zip(lower, counts, upper, strict=True)):
+            yield f"usage is {counts}, not {lower} to {upper} (requests, output, input)"
+
+
+def _count(usage: dict[bytes, Usage], copy: Held) -> None:
+    for response, each in copy.usage.items():
+        usage[response] = max(usage.get(response, Usage()), each, key=lambda used: used.output_tokens)
+
+
+def _sums(usage: Iterable[Usage]) -> list[int]:
+    """Output and input."""
+    kept = list(usage)
+    return [sum(each.output_tokens for each in kept), sum(each.input_tokens + each.cache_read_tokens for each in kept)]
 
 
 def _unlike(one: Held, other: Held) -> list[str]:

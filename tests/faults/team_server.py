@@ -62,6 +62,8 @@ class Connection:
 
     def __init__(self, server: TeamServer) -> None:
         self._server = server
+        #: What happened to connections so far.
+        self.happened: list[str] = []
         #: What happens to the next connection after so many bytes to the server.
         self.plan: tuple[str, int] | None = None
         self._loop = asyncio.new_event_loop()
@@ -108,6 +110,8 @@ class Connection:
             writer.write(data[: max(0, left)] if what in ("cut", "kill") else data)
             left -= len(data)
             await writer.drain()
+            if left <= 0 and what:
+                self.happened.append(what)
             if left <= 0 and what == "lose":
                 lost.set()
             elif left <= 0 and what:

@@ -91,9 +91,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_store_of_a_team_is_the_sum_of_its_machines(tmp_path: Path, seed: int) -> None:
     """Whatever happened before, in the end every session is there once and whole, and every response counts once."""
     made = Imports(tmp_path, random.Random(seed), str(tmp_path / "team.db"))
-    for _ in range(team_rig.rounds(12)):
-        made.round()
-    made.finish()
+    made.run(team_rig.rounds(12))
     assert Expected(made.machines).differences(made.team) == []
     before = made.team.last_event()
     made.finish()
@@ -109,8 +107,6 @@ def test_a_team_in_clickhouse_is_the_sum_of_its_machines(tmp_path: Path) -> None
     """The same in ClickHouse."""
     address = clickhouse_on.clickhouse_address(f"agenttrace_test_{secrets.token_hex(8)}")
     made = Imports(tmp_path, random.Random(3), address, machines=6)
-    for _ in range(team_rig.rounds(4)):
-        made.round()
-    made.finish()
+    made.run(team_rig.rounds(4))
     assert Expected(made.machines).differences(made.team) == []
     made.team.close()

@@ -28,24 +28,29 @@ from agenttrace.store import open_team_store
 from agenttrace.team import joining, membership, pusher
 from agenttrace.team.levels import Sharing
 from faults import store_rig, team_rig
-from faults.team_rig import Expected, Machine, Rounds
+from faults.team_rig import ACCIDENTS, Deck, Expected, Machine, Rounds
 from faults.team_server import Connection, TeamServer
 from scratch import on_disk
 
-_FAULTS = ("", "", "lose", "lose", "cut", "kill", "stop", "cancel", "process")
+#: An answer that is lost, a request that is cut, the server killed in the middle of one; the pusher stopped between two
+#: pages, cancelled anywhere, killed.
+_FAULTS = ("lose", "cut", "kill", "stop", "cancel", "killed")
 
 
 class Pushes(Rounds):
     """Machines that joined a team."""
+
+    kinds = (*ACCIDENTS, *_FAULTS, "restart")
 
     def __init__(self, root: Path, chance: random.Random, target: str, machines: int = 20) -> None:
         super().__init__(root, chance, machines)
         self.server = TeamServer(root / "server", target)
         self.server.ensure()
         self.connection = Connection(self.server)
+        self.connection.happened = self.happened
         #: What names the host of copies of homes; all others are on this one.
         self._hosts: dict[str, str] = {}
-        self.happened: list[str] = []
+        self._faults = Deck(chance, ("", "", *_FAULTS, "lose"))
         for machine in self.machines:
             self._enroll(machine)
 
@@ -98,16 +103,17 @@ class Pushes(Rounds):
         if not machine.has_store:
             return
         self.server.ensure()
-        fault = self.chance.choice(_FAULTS)
-        self.happened.append(fault or "push")
+        fault = self._faults.draw()
         if fault in ("lose", "cut", "kill"):
-            self.connection.plan = (fault, self.chance.randint(1, 20_000))
-        if fault == "process" and machine.name not in self._hosts:
+            self.connection.plan = (fault, self.chance.randint(1, 3_000))
+        if fault == "killed" and machine.name not in self._hosts:
             self._killed(machine)
         elif fault == "cancel":
             self._pushed(machine, seconds=self.chance.random() / 4)
         else:
             self._pushed(machine, pages=self.chance.randint(0, 5) if fault == "stop" else None)
+        # What was planned for a connection that was not needed happens to nobody else.
+        self.connection.plan = None
 
     def settle(self, machine: Machine) -> None:
         for _ in range(5):
@@ -126,6 +132,8 @@ class Pushes(Rounds):
         def stop() -> bool:
             if left[0] is not None:
                 left[0] -= 1
+            if left[0] == -1:
+                self.happened.append("stop")
             return left[0] is not None and left[0] < 0
 
         async def push() -> dict[str, str]:
@@ -136,6 +144,7 @@ class Pushes(Rounds):
             try:
                 return await asyncio.wait_for(push(), seconds)
             except TimeoutError:
+                self.happened.append("cancel")
                 return {"team": "cancelled"}
 
         with self._host_of(machine), machine.wrong_clock():
@@ -151,6 +160,7 @@ class Pushes(Rounds):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+            self.happened.append("killed")
 
     def restart(self) -> None:
         self.happened.append("restart")
@@ -167,9 +177,7 @@ def run(root: Path, target: str, seed: int, rounds: int, machines: int = 20) -> 
     """So many rounds, and what is there in the end."""
     made = Pushes(root, random.Random(seed), target, machines)
     try:
-        for _ in range(rounds):
-            made.round()
-        made.finish()
+        made.run(rounds)
     finally:
         made.close()
     # In a process of its own: the engine in process has one directory in a process.

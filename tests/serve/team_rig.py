@@ -123,8 +123,13 @@ class PersonsMachine:
         try:
             recorder.run_once()
             while (found := recorder.store.changes_since(self._cursor)).rows:
-                place = {"machine": self.name, "person": self.owner, "store": f"store of {self.owner}"}
-                page = Page(after=self._cursor, until=found.cursor, **place)
+                page = Page(
+                    machine=self.name,
+                    person=self.owner,
+                    store=f"store of {self.owner}",
+                    after=self._cursor,
+                    until=found.cursor,
+                )
                 store.take(found.rows, page, day_of=day_finder("UTC"))
                 self._cursor = found.cursor
         finally:

@@ -41,10 +41,12 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     #: Where the page begins; a new cursor: the machine begins anew, whatever is stored of it.
     after: ChangesCursor
     until: ChangesCursor
+    #: The end of a page that the machine sent before, and of which it does not know whether it arrived.
+    previous: ChangesCursor | None = None
 
 
 class WrongPositionError(Exception):
-    """The page does not continue what is stored of its machine."""
+    """The page does not continue what is stored of its machine, or a part of another page is stored after that."""
 
     def __init__(self, position: Position | None) -> None:
         super().__init__("the page does not continue what is stored of its machine")

@@ -127,7 +127,12 @@ class Pusher:
             self._seen = (commits, state.acknowledged)
             return None
         sent = wire.SentPage(
-            protocol=self._protocol, store=state.store, after=state.acknowledged, until=page.until, rows=page.rows
+            protocol=self._protocol,
+            store=state.store,
+            after=state.acknowledged,
+            until=page.until,
+            previous=state.sending,
+            rows=page.rows,
         )
         try:
             body = wire.packed(sent)

@@ -89,6 +89,8 @@ class SentPage(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     after: ChangesCursor
     until: ChangesCursor
+    #: The end of an earlier page without an answer, a part of which may be stored; older machines do not say.
+    previous: ChangesCursor | None = None
     rows: list[Row]
 
 
@@ -119,6 +121,7 @@ class _LoosePage(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     after: ChangesCursor
     until: ChangesCursor
+    previous: ChangesCursor | None = None
     rows: list[msgspec.Raw]
 
 
@@ -210,7 +213,7 @@ def _known_rows(plain: bytes) -> ReceivedPage:
         rows = [_row_decoder.decode(row) for row in known]
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadPageError(f"the page cannot be read ({error})") from None
-    parts = {name: getattr(loose, name) for name in ("protocol", "store", "after", "until")}
+    parts = {name: getattr(loose, name) for name in ("protocol", "store", "after", "until", "previous")}
     return ReceivedPage(SentPage(**parts, rows=rows), len(loose.rows) - len(known))
 
 

@@ -7,7 +7,7 @@ from hypothesis import Phase, settings
 
 import clickhouse_on
 
-from . import machine
+from . import machine, team_machine
 
 #: Examples of each test on ClickHouse, where a question takes milliseconds.
 _FEW = 2
@@ -24,13 +24,13 @@ def engine(request: pytest.FixtureRequest) -> None:
     """The engine that is tested."""
     if request.param == "clickhouse" and not clickhouse_on.has_clickhouse():
         pytest.skip("needs chdb (make test-team) or a server at TEST_CLICKHOUSE_URL")
-    machine.engine = request.param
+    machine.engine, team_machine.team_engine = request.param, "sqlite"
 
 
 @pytest.fixture(autouse=True)
 def few_examples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few examples of tests that ask ClickHouse."""
     given = getattr(request.function, "_hypothesis_internal_use_settings", None)
-    if machine.engine == "clickhouse" and given is not None:
+    if "clickhouse" in (machine.engine, team_machine.team_engine) and given is not None:
         few = settings(given, max_examples=min(_FEW, given.max_examples), phases=[Phase.explicit, Phase.generate])
         monkeypatch.setattr(request.function, "_hypothesis_internal_use_settings", few)

@@ -14,7 +14,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -51,6 +51,7 @@ class Machine:
         self.settings = Settings(home=root / "home")
         ensure_home(self.settings)
         self._cursor = ChangesCursor()
+        self._resources = ExitStack()
 
     def record(self, logs: Logs) -> None:
         """Append lines to the files, record and index them."""
@@ -95,8 +96,8 @@ class Machine:
 
     @cached_property
     def address(self) -> str:
-        """A ClickHouse database of its own: an emptied one, which is there sooner than a new one."""
-        return _empty.pop() if _empty else clickhouse_address(f"agenttrace_test_{secrets.token_hex(8)}")
+        """A ClickHouse database of its own."""
+        return self._resources.enter_context(empty_database())
 
     def _opened(self, **options: Any) -> SqliteStore:  # noqa: ANN401 - of the engine
         if engine == "clickhouse":
@@ -112,15 +113,22 @@ class Machine:
             yield store
 
     def close(self) -> None:
-        """Empty the database, for others."""
-        if "address" in self.__dict__:
-            with ClickHouseStore.open(self.address) as store:
-                empty(store.database)
-            _empty.append(self.address)
+        """Give the database back."""
+        self._resources.close()
 
 
 #: Databases with tables and without rows.
 _empty: list[str] = []
+
+
+@contextmanager
+def empty_database() -> Iterator[str]:
+    """The address of a ClickHouse database: an emptied one, which is there sooner than a new one."""
+    address = _empty.pop() if _empty else clickhouse_address(f"agenttrace_test_{secrets.token_hex(8)}")
+    yield address
+    with ClickHouseStore.open(address) as store:
+        empty(store.database)
+    _empty.append(address)
 
 
 def empty(database: Database) -> None:

@@ -7,21 +7,28 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import cast
+
+import pytest
 
 from agenttrace.record.texts.search_index import index_all
 from agenttrace.store import open_team_store
+from agenttrace.store.clickhouse.store import ClickHouseStore
 from agenttrace.store.questions import UsageQuery
 from agenttrace.store.rows import ChangesCursor, Row
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.store.team import Page, TeamStore
 
 from .data import NATIVE, Made, Response
-from .machine import START, Logs, Machine, day_of
+from .machine import START, Logs, Machine, day_of, empty_database
 
 #: The engines of a team's store.
-TEAM_ENGINES = ("sqlite",)
+TEAM_ENGINES = (
+    "sqlite",
+    pytest.param("clickhouse", marks=[pytest.mark.team, pytest.mark.xdist_group("clickhouse")]),
+)
 #: The one that is tested now.
-team_engine = TEAM_ENGINES[0]
+team_engine = "sqlite"
 
 
 class Member:
@@ -95,12 +102,19 @@ class Team:
             self.members[name] = Member(self.root / f"machine-{name}", name, person)
         return self.members[name]
 
+    def push_some(self, chance: random.Random, steps: int, largest: int = 30) -> None:
+        """Some pages of some machines."""
+        for _ in range(-(-steps // rows_per_page())):
+            chance.choice(list(self.members.values())).push_page(
+                self.store, chance.randint(1, largest * rows_per_page())
+            )
+
     def push_all(self, chance: random.Random, largest: int = 40) -> None:
         """Every machine sends everything, in pages of any size, some of them twice, in any order of the machines."""
         waiting = list(self.members.values())
         while waiting:
             one = chance.choice(waiting)
-            found = one.page(chance.randint(1, largest))
+            found = one.page(chance.randint(1, largest * rows_per_page()))
             if found is None:
                 waiting.remove(one)
                 continue
@@ -114,12 +128,23 @@ class Team:
         index_all(self.store)  # type: ignore[arg-type]
 
 
+def rows_per_page() -> int:
+    """How many times more rows a page has in a random test: ClickHouse takes one in the time of a hundred."""
+    return 20 if team_engine == "clickhouse" else 1
+
+
+def _opened(root: Path, stack: ExitStack) -> TeamStore:
+    if team_engine == "sqlite":
+        return open_team_store(root / "team.db")
+    return cast("TeamStore", ClickHouseStore.open(stack.enter_context(empty_database())))
+
+
 @contextmanager
 def team(names: Iterable[str] = ()) -> Iterator[Team]:
     """A team whose store is empty."""
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        made = Team(root, stack.enter_context(open_team_store(root / "team.db")))
+        made = Team(root, stack.enter_context(_opened(root, stack)))
         for name in names:
             made.member(name)
         yield made

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+import clickhouse_on
 from agenttrace.store.annotation_table import AnnotationTable
 from agenttrace.store.annotations import NewAnnotation
+from agenttrace.store.clickhouse.store import ClickHouseStore
 from agenttrace.store.questions import SearchQuery, UsageQuery
 from agenttrace.store.rows import ChangesCursor, RemovedRow, ResponseRow
 from agenttrace.store.sqlite.store import SqliteStore
@@ -24,6 +26,8 @@ from .team_reference import assert_same
 @pytest.fixture(scope="module", autouse=True, params=TEAM_ENGINES)
 def engine(request: pytest.FixtureRequest) -> None:
     """The engine of the team's store; machines record into SQLite."""
+    if request.param == "clickhouse" and not clickhouse_on.has_clickhouse():
+        pytest.skip("needs chdb (make test-team) or a server at TEST_CLICKHOUSE_URL")
     machine_module.engine = "recorded"
     team_machine.team_engine = request.param
 
@@ -156,7 +160,7 @@ def test_annotations_of_machines_and_of_people() -> None:
 
 def _people(made: Team) -> AnnotationTable:
     """What people write on the server."""
-    assert isinstance(made.store, SqliteStore)
+    assert isinstance(made.store, SqliteStore | ClickHouseStore)
     return made.store.annotation_table
 
 

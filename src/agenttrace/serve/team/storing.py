@@ -62,7 +62,14 @@ class Storing:
         def take(store: TeamStore) -> ReceivedPage:
             found = unpacked(body)
             sent = found.page
-            page = Page(machine=machine, person=person, store=sent.store, after=sent.after, until=sent.until)
+            page = Page(
+                machine=machine,
+                person=person,
+                store=sent.store,
+                after=sent.after,
+                until=sent.until,
+                previous=sent.previous,
+            )
             store.take(sent.rows, page, day_of=self._day_of)
             return found
 

@@ -173,6 +173,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ),
         _table("meta", "key String, value String", "key"),
     ),
+    # The page of each machine whose rows were written last: see ``team``.
+    (_table("pages", "machine String, store String, until String, sessions String", "machine"),),
 )
 
 

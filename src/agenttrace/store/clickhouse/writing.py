@@ -75,6 +75,10 @@ INSERT INTO outcomes
 SELECT * EXCEPT known REPLACE (known - 1 AS events, :ver AS ver, toUInt8(known <= 1) AS deleted, :ver AS revision)
 FROM (SELECT *, events AS known FROM outcomes FINAL WHERE session IN :sessions)
 """
+_STORED_SESSIONS = "SELECT id FROM sessions FINAL WHERE id IN :sessions AND origin = :origin"
+_OWN_RESPONSES = """
+SELECT session, response, intDiv(ver, 2) FROM responses FINAL WHERE session IN :sessions AND origin = :origin
+"""
 _KNOWN_SPANS = """
 SELECT session, span_id, number FROM spans FINAL WHERE origin = :origin AND session IN :sessions AND span_id IN :keys
 """
@@ -195,6 +199,20 @@ class _Cleared:
     def allows_event(self, row: EventRow) -> bool:
         """Whether an event is there."""
         return row.number > self._known.get(row.session, (-1, -1))[1]
+
+
+def take_back(database: Database, machine: str, store: str, sessions: Sequence[int]) -> None:
+    """Take out those of these sessions of which only a part of a page came, and nothing else will."""
+    place: Values = {"origin": f"{machine}{_OF}{store}", "sessions": list(sessions)}
+    alone = set(sessions) - {number for (number,) in database.rows(_STORED_SESSIONS, **place)}
+    if not alone:
+        return
+    came = NUMBERS.one()
+    stamp = Stamp(str(place["origin"]), came, came)
+    found = database.rows(_OWN_RESPONSES, origin=stamp.origin, sessions=list(alone))
+    removed = [RemovedRow("response", session, key, revision, 0) for session, key, revision in found]
+    ledger.write_responses(database, [], removed, stamp, day_of=str)
+    _remove(database, [RemovedRow("session", session, b"", came, came) for session in alone], stamp)
 
 
 # -- rows of a machine as rows of the team ------------------------------------------------------------------------
