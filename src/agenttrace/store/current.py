@@ -59,11 +59,15 @@ class StoreSource(NamedTuple):
     target: Path | str
     limits: StateLimits = LIMITS
     is_team: bool = False
+    #: Beside a database: the file with the bookkeeping of rules. A file has its own.
+    rules: Path | None = None
 
     def current(self, *, cache_kib: int | None = None) -> Current:
         """The store, for reading."""
         if isinstance(self.target, str):
-            return CurrentDatabase(lambda: open_team_store(str(self.target), read_only=True, limits=self.limits))
+            return CurrentDatabase(
+                lambda: open_team_store(str(self.target), read_only=True, limits=self.limits, rules=self.rules)
+            )
         kind = SqliteTeamStore if self.is_team else SqliteStore
         return CurrentStore(self.target, limits=self.limits, cache_kib=cache_kib, kind=kind)
 
@@ -73,7 +77,7 @@ class StoreSource(NamedTuple):
 
     def team_store(self) -> TeamStore:
         """The store of the team, for writing; created where there is none yet."""
-        return open_team_store(self.target, limits=self.limits)
+        return open_team_store(self.target, limits=self.limits, rules=self.rules)
 
     def writable(self) -> Store:
         """The store, for writing; created where there is none yet."""
