@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import clickhouse_on
+from agenttrace.serve.access.access_store import open_access
 from agenttrace.team import joining
 from faults.team_server import TeamServer
 from rules.receiver import Receiver
@@ -102,6 +106,14 @@ class Team:
         }
         return Counter(keys.values())
 
+    def api(self, path: str) -> Any:  # noqa: ANN401 - any JSON
+        """What the API of the first server answers to an admin."""
+        with open_access(self.servers[0].settings) as access:
+            token, _ = access.tokens.create(f"admin-{time.time_ns()}", "admin", None)
+        asked = urllib.request.Request(f"{self.url(0)}/api/v1/{path}", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(asked) as answer:
+            return json.load(answer)
+
     def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something has fired; what must not fire is looked for afterwards."""
         deadline = time.monotonic() + 60
@@ -154,6 +166,10 @@ def test_a_session_fires_once_for_the_team(make_team: Callable[..., Team], engin
     assert team.fired() == once("a", "b", "c", "d", "e")
     machines = {each.body["events"][0]["session"]["machine"] for each in team.receiver.deliveries()}
     assert machines == {"desk", "laptop"}
+    shown = team.api("rules/firings?state=done")["items"]
+    assert Counter(each["session_id"] for each in shown) == once("a", "b", "c", "d", "e")
+    (rule,) = (each for each in team.api("rules")["items"] if each["name"] == "over")
+    assert rule["fired_today"] == 5
 
 
 def test_two_servers_fire_once_and_the_other_one_takes_over(make_team: Callable[..., Team]) -> None:

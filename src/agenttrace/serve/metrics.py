@@ -62,7 +62,7 @@ class RuleGauges:
             return
         self._fresh_until = time.monotonic() + CACHE_SECONDS
         try:
-            counts, states = await reader.query_machine(
+            counts, states = await reader.query_rules(
                 lambda store: (store.rules.totals(), store.rules.states()), empty=lambda: ({}, {})
             )
         except Exception as error:

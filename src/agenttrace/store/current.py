@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from agenttrace.store import open_team_store
 from agenttrace.store.errors import STORE_FAILURES, StoreError
+from agenttrace.store.rule_store import RuleStore
 from agenttrace.store.session_state import LIMITS, StateLimits
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.store.sqlite.team import SqliteTeamStore
@@ -71,6 +72,11 @@ class StoreSource(NamedTuple):
         kind = SqliteTeamStore if self.is_team else SqliteStore
         return CurrentStore(self.target, limits=self.limits, cache_kib=cache_kib, kind=kind)
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether the store has a place for the bookkeeping of rules."""
+        return self.rules is not None or not isinstance(self.target, str)
+
     def exists(self) -> bool:
         """Whether there is a store yet."""
         return isinstance(self.target, str) or self.target.exists()
@@ -79,7 +85,7 @@ class StoreSource(NamedTuple):
         """The store of the team, for writing; created where there is none yet."""
         return open_team_store(self.target, limits=self.limits, rules=self.rules)
 
-    def writable(self) -> Store:
+    def writable(self) -> RuleStore:
         """The store, for writing; created where there is none yet."""
         if self.is_team:
             return self.team_store()
