@@ -43,6 +43,7 @@ class Metrics:
             METRICS: counter("agenttrace_intake_data_points", "Data points received over OTLP.", ["outcome"]),
         }
         self.team_rows = counter("agenttrace_team_rows", "Rows received from machines of the team.", ["outcome"])
+        self.team_slowed = counter("agenttrace_team_slowed", "Pages of machines over their limit.", ["limit"])
         self.shared = SharedGauges(self.registry)
         self.rules = RuleGauges(self.registry)
 
