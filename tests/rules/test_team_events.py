@@ -224,3 +224,24 @@ def test_a_rule_that_was_off(team: TeamRig) -> None:
     assert fired(team) == Counter()
     team.start(late=rule, other=other)
     assert fired(team) == Counter({("late", "s2"): 1})
+
+
+def test_a_person_who_is_removed(team: TeamRig) -> None:
+    """Nothing of what their sessions said is left in the log of rules, in messages neither; what fired stays known."""
+    tools = {"tools": {"on": "tool.failed", "start": "all", "cooldown": 3600}}
+    machine = team.machine("desk")
+    machine.turn(1)
+    machine.tool("c1", name="planted")
+    machine.tool("c2", name="planted")
+    team.push("desk")
+    team.start(**tools)
+    assert fired(team) == Counter({("tools", "s"): 1})
+    numbers = [each.number for each in team.store.rules.firings()]
+    assert "planted" in str([each.event.facts for each in team.store.rules.firings()])
+    assert team.store.remove_texts("desks") == 1
+    assert {str(each.event.facts) for each in team.store.rules.firings()} == {"{}"}
+    assert [each.answer for some in team.store.rules.actions(numbers).values() for each in some] == [None]
+    assert [each.detail for number in numbers for each in team.store.rules.attempts(number)] == [""]
+    team.push("desk", again=True)
+    team.start(**tools)
+    assert fired(team) == Counter()

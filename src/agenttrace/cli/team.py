@@ -189,14 +189,13 @@ def remove_person(
     """
     from agenttrace.serve.access.persons import remove_person as remove
     from agenttrace.serve.team.place import source_of
-    from agenttrace.store import open_team_store
 
     source = source_of(opening.settings(), store)
 
     def texts(name: str) -> int:
         if not source.exists():
             return 0
-        with open_team_store(source.target) as opened:
+        with source.team_store() as opened:
             return opened.remove_texts(name)
 
     found = audited_change("person.remove", person, lambda access: remove(access, texts, person))

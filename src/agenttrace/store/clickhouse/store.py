@@ -404,6 +404,8 @@ class ClickHouseStore(TeamStore):
             raise StoreError("a ClickHouse store that is opened without a file for rules has none")
         self._rules_store = SqliteStore.open(self._rules_path, read_only=False, any_thread=True)
         self._rules_store.sync_every_commit()
+        # What is removed shall not be found in the file either.
+        self._rules_store.connection.execute("PRAGMA secure_delete = ON")
         return self._rules_store.rules
 
     # -- copies in other stores -------------------------------------------------------------------------------
@@ -434,7 +436,14 @@ class ClickHouseStore(TeamStore):
         return team.machines(self.database)
 
     def remove_texts(self, person: str) -> int:
-        return retention.remove_texts(self.database, person)
+        return self._forget(retention.sessions_of(self.database, person), "person")
 
     def prune(self, before: int, project: str | None = None) -> int:
-        return retention.prune(self.database, before, project)
+        return self._forget(retention.old_sessions(self.database, before, project), "time")
+
+    def _forget(self, numbers: Sequence[int], reason: retention.Reason) -> int:
+        if self._rules_path is not None:
+            self.rules.forget_texts(numbers)
+            assert self._rules_store is not None
+            self._rules_store.checkpoint()
+        return retention.forget(self.database, numbers, reason)
