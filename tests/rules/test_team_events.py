@@ -15,7 +15,8 @@ import pytest
 
 import clickhouse_on
 from agenttrace.calendar import day_finder
-from agenttrace.config import Settings, ensure_home
+from agenttrace.cli import rules_run
+from agenttrace.config import Settings, ensure_home, load_settings
 from agenttrace.config.rule_tables import parse_tables
 from agenttrace.masking import Mask
 from agenttrace.prices.costing import Cashier
@@ -25,7 +26,9 @@ from agenttrace.rules.runner import ActionRunner
 from agenttrace.rules.service import run_once
 from agenttrace.rules.team_events import TeamEvents, is_copy
 from agenttrace.store import open_team_store
+from agenttrace.store.current import StoreSource
 from agenttrace.store.rows import ChangesCursor
+from agenttrace.store.sqlite.team import SqliteTeamStore
 from agenttrace.store.team import Page
 from rules.rig import Noting, Rig, sessions_of
 
@@ -245,3 +248,36 @@ def test_a_person_who_is_removed(team: TeamRig) -> None:
     team.push("desk", again=True)
     team.start(**tools)
     assert fired(team) == Counter()
+
+
+def test_the_log_of_rules_is_cleaned_up(tmp_path: Path) -> None:
+    """On a machine the recorder does it; what fired stays known."""
+    team = TeamRig(tmp_path, tmp_path / "team.db")
+    team.machine("desk").turn(1, status="error")
+    team.push("desk")
+    team.start(turns={"on": "turn.failed", "start": "all"})
+    assert fired(team) == Counter({("turns", "s"): 1})
+    team.start(turns={"on": "turn.failed", "start": "all"}, other={"on": "session.ended", "start": "all"})
+    assert fired(team) == Counter({("other", "s"): 1})
+    assert isinstance(team.store, SqliteTeamStore)
+    team.store.connection.execute(
+        "UPDATE rule_firings SET created_at = 1, fired_at = 1 - (rule = 'turns'), ended_at = 1, day = NULL"
+    )
+    source = StoreSource(tmp_path / "team.db", is_team=True)
+    settings = load_settings({"AGENTTRACE_HOME": str(team.settings.home), "HOME": str(tmp_path)})
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(rules_run.keep_running(settings, stop, source))
+        for _ in range(600):
+            if len(team.store.rules.firings()) < 2:
+                break
+            await asyncio.sleep(0.05)
+        stop.set()
+        await running
+
+    asyncio.run(main())
+    assert [each.rule for each in team.store.rules.firings()] == ["other"]
+    team.start(turns={"on": "turn.failed", "start": "all"}, again={"on": "turn.failed", "start": "all"})
+    assert fired(team) == Counter({("again", "s"): 1})
+    team.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -321,7 +322,7 @@ class _Upkeep:
         self._store, self._engine, self._runner, self._chains = store, engine, runner, chains
         self._cashier = _cashier(settings)
         self._team = team
-        self._commits, self._refreshed, self._pruned = -1, 0.0, 0.0
+        self._commits, self._refreshed, self._pruned = -1, 0.0, -math.inf
 
     def __call__(self) -> None:
         try:
