@@ -32,6 +32,7 @@ from benchmarks import (
     run_streams,
     run_triggers,
     team,
+    team_live,
     team_push,
     tiers,
 )
@@ -215,6 +216,7 @@ EXPORT: dict[str, Callable[[float], Result]] = {
 OTHER: dict[str, Callable[[float], Result]] = {"rules": lambda _: rules.measure(WORK)}
 TEAM: dict[str, Callable[[float], Result]] = {
     "team": lambda spans: team.measure(WORK / "team", int(spans), STORES),
+    "live": lambda _: team_live.measure(WORK, STORES),
     "push": lambda megabytes: team_push.measure(DATA, PEERS, WORK / "push", megabytes, STORES),
 }
 #: The stores that ``team`` measures; those that are installed where there are none.

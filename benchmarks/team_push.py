@@ -27,7 +27,8 @@ from benchmarks.run_processes import Meter, Process
 from benchmarks.table import Result, Row
 from benchmarks.truth import Truth
 
-_COMMAND = (sys.executable, "-m", "agenttrace.cli.main")
+#: ``agenttrace``.
+COMMAND = (sys.executable, "-m", "agenttrace.cli.main")
 _CHUNK = 1 << 18
 
 
@@ -105,29 +106,29 @@ def _agenttrace(work: Path, tree: Path, truth: Truth, store: str) -> Row:
     ours.record_once(None, machine, index=False, CLAUDE_CONFIG_DIR=str(tree))
     environ = sandbox_environ(machine, AGENTTRACE_HOME=str(machine / "agenttrace"), CLAUDE_CONFIG_DIR=str(tree))
     target = {"sqlite": str(home / "team.db"), "chdb": f"chdb://{home / 'chdb'}"}.get(store, store)
-    with _server(home, target) as (meter, url, code):
+    with team_server(home, target) as (meter, url, code):
         parts = urlsplit(url)
         relay = Relay(socket.AF_INET, (str(parts.hostname), int(parts.port or 0)))
-        join = [*_COMMAND, "team", "join", f"http://127.0.0.1:{relay.port}", "--code", code, "--backfill"]
-        _checked(run(join, environ=environ))
+        join = [*COMMAND, "team", "join", f"http://127.0.0.1:{relay.port}", "--code", code, "--backfill"]
+        checked(run(join, environ=environ))
         before, sent = meter.cpu_seconds(), relay.sent
-        cost = _checked(run([*_COMMAND, "export", "run", "--once"], environ=environ))
+        cost = checked(run([*COMMAND, "export", "run", "--once"], environ=environ))
         spent, sent = meter.cpu_seconds() - before, relay.sent - sent
         relay.close()
-        _checked(run([*_COMMAND, "team", "status"], environ=environ))
+        checked(run([*COMMAND, "team", "status"], environ=environ))
     row = _row(f"agenttrace, team server with {store.partition(':')[0]}", cost, spent, sent, tree_bytes(home), truth)
     shutil.rmtree(work, ignore_errors=True)
     return row
 
 
 @contextlib.contextmanager
-def _server(home: Path, target: str) -> Iterator[tuple[Meter, str, str]]:
+def team_server(home: Path, target: str) -> Iterator[tuple[Meter, str, str]]:
     """A team's server, its address, and a code for one machine."""
     environ = sandbox_environ(home, AGENTTRACE_HOME=str(home / "agenttrace"))
-    process = Process([*_COMMAND, "team", "serve", "--port", "0", "--store", target, "--json"], environ=environ)
+    process = Process([*COMMAND, "team", "serve", "--port", "0", "--store", target, "--json"], environ=environ)
     try:
         url = next(said["url"] for said in iter(process.line, None) if "url" in said)
-        invited = _checked(run([*_COMMAND, "team", "invite", "--json"], environ=environ, merge=False))
+        invited = checked(run([*COMMAND, "team", "invite", "--json"], environ=environ, merge=False))
         yield Meter(process.pid), url, msgspec.json.decode(invited.output)["code"]
     except RuntimeError as error:
         raise AbsentError(str(error)) from error
@@ -135,7 +136,8 @@ def _server(home: Path, target: str) -> Iterator[tuple[Meter, str, str]]:
         process.stop()
 
 
-def _checked(cost: Cost) -> Cost:
+def checked(cost: Cost) -> Cost:
+    """The cost of a command that succeeded."""
     if cost.exit_code:
         raise RuntimeError(f"exit code {cost.exit_code}: {cost.output[-1000:]}")
     return cost

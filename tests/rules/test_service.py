@@ -20,6 +20,8 @@ from agenttrace.rules import service
 from agenttrace.rules.actions.chain import ChainStarter
 from agenttrace.rules.engine import RuleEngine
 from agenttrace.rules.runner import ActionRunner
+from agenttrace.store.current import StoreSource
+from agenttrace.store.rule_store import RuleStore
 from agenttrace.store.sqlite.database import connect
 from agenttrace.store.sqlite.store import SqliteStore
 from rules.rig import Rig
@@ -116,9 +118,12 @@ def stores(monkeypatch: pytest.MonkeyPatch) -> list[sqlite3.Connection]:
     found: list[sqlite3.Connection] = []
     make = rules_run.make_engine
 
-    def kept(settings: Settings, store: SqliteStore, chains: ChainStarter) -> tuple[RuleEngine, ActionRunner]:
+    def kept(
+        settings: Settings, store: RuleStore, chains: ChainStarter, team: StoreSource | None = None
+    ) -> tuple[RuleEngine, ActionRunner]:
+        assert isinstance(store, SqliteStore)
         found.append(store.connection)
-        return make(settings, store, chains)
+        return make(settings, store, chains, team)
 
     monkeypatch.setattr(rules_run, "make_engine", kept)
     return found

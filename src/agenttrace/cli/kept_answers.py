@@ -11,14 +11,14 @@ from agenttrace.views.transcript import visible
 
 if TYPE_CHECKING:
     from agenttrace.rules.actions.chain import Keep, Kept
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.rule_store import RuleStore
 
 _TEXT_CHARACTERS = 10_000
 #: Controls, halves of surrogate pairs, separators of lines and paragraphs.
 _NO_TEXT = frozenset(("Cc", "Cs", "Zl", "Zp"))
 
 
-def kept_in(store: SqliteStore, hide: Callable[[str], str]) -> Keep:
+def kept_in(store: RuleStore, hide: Callable[[str], str]) -> Keep:
     """Stores what chains answered, in this store; a ``ValueError`` says why something is refused."""
 
     def keep(kept: Kept) -> None:

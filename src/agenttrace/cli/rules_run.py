@@ -1,12 +1,16 @@
-"""``agenttrace rules run``: the engine of rules as a process, and what connects it with the rest of the program."""
+"""``agenttrace rules run``: the engine of rules as a process, and what connects it with the rest of the program.
+
+The server of a team runs the engine in a thread, on the team's store: ``running_team_rules``.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -14,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from agenttrace.cli import opening
 from agenttrace.cli.child_process import ChildProcess, until_store_changes, when_input_ends
-from agenttrace.cli.stopping import setter, until_stopped
+from agenttrace.cli.stopping import beside, setter, until_stopped
 from agenttrace.config import SettingsError
 from agenttrace.config.rule_tables import all_rules, console_file
 from agenttrace.locking import LockedError, ProcessLock
@@ -33,7 +37,8 @@ if TYPE_CHECKING:
     from agenttrace.rules.crossings import CrossingSource
     from agenttrace.rules.engine import EventSource, RuleEngine
     from agenttrace.rules.runner import ActionRunner
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.current import StoreSource
+    from agenttrace.store.rule_store import RuleStore
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +50,10 @@ _GRACE_SECONDS = 10.0
 _CHECK_SECONDS = 1.0
 #: How often the state for the guard is written while something is recorded.
 _GUARD_SECONDS = 2.0
+#: How often a server of a team checks whether another one still runs the rules.
+_TURN_SECONDS, _AGAIN_SECONDS = 0.5, 10
+#: How often the log of rules of a team is cleaned up; on a machine the recorder does it.
+_PRUNE_SECONDS, _DAY_SECONDS = 3600.0, 86_400.0
 
 
 @contextmanager
@@ -96,7 +105,9 @@ def register_rules(settings: Settings) -> None:
         register(store, all_rules(settings), home=settings.home, day_of=day_of, now=time.time())
 
 
-def make_actions(settings: Settings, store: SqliteStore, chains: ChainStarter) -> dict[ActionType, Action]:
+def make_actions(
+    settings: Settings, store: RuleStore, chains: ChainStarter, team: StoreSource | None = None
+) -> dict[ActionType, Action]:
     """What each type of action is carried out by."""
     from agenttrace.cli.kept_answers import kept_in
     from agenttrace.cli.session_inputs import SessionInputs
@@ -107,7 +118,7 @@ def make_actions(settings: Settings, store: SqliteStore, chains: ChainStarter) -
     from agenttrace.rules.actions.webhook import Webhook
 
     mask = Mask(settings.export.mask)
-    texts = SessionInputs(settings, mask.text)
+    texts = SessionInputs(settings, mask.text, team)
     return {
         "chain": Chain(chains, texts, mask.value, kept_in(store, mask.text)),
         "webhook": Webhook(mask.value),
@@ -131,6 +142,42 @@ def run(settings: Settings, *, until_input_ends: bool) -> None:
 
 
 @contextmanager
+def running_team_rules(settings: Settings, team: StoreSource) -> Iterator[None]:
+    """Run the rules of a team's server in a thread while the block lasts.
+
+    Of several servers with one data directory one runs them; when it ends, or is killed, another one takes over.
+    """
+
+    def failed(error: BaseException) -> None:
+        logger.error("the rules are not run any more", exc_info=error)
+
+    with beside(partial(_run_in_turn, settings, team), failed, name="rules"):
+        yield
+
+
+async def _run_in_turn(settings: Settings, team: StoreSource, stop: asyncio.Event) -> None:
+    from agenttrace.rules.service import pause
+
+    told = False
+    while not stop.is_set():
+        try:
+            lock = ProcessLock(settings.home / NAME)
+        except LockedError as error:
+            if not told:
+                logger.info("process %s runs the rules; this one takes over when it ends", error.owner or "unknown")
+            told = True
+            await pause(stop, _TURN_SECONDS)
+            continue
+        with lock:
+            try:
+                await keep_running(settings, stop, team)
+            except Exception:
+                # A bug in one event or rule; the events wait. On a machine the process would be started again.
+                logger.exception("the rules begin anew in %d s", _AGAIN_SECONDS)
+                await pause(stop, _AGAIN_SECONDS)
+
+
+@contextmanager
 def _locked(settings: Settings) -> Iterator[None]:
     from agenttrace.cli.errors import CommandError
     from agenttrace.config import ensure_home
@@ -144,8 +191,11 @@ def _locked(settings: Settings) -> Iterator[None]:
         yield
 
 
-async def keep_running(settings: Settings, stop: asyncio.Event) -> None:
-    """Run the rules until ``stop`` is set; a store that was rebuilt meanwhile is opened anew."""
+async def keep_running(settings: Settings, stop: asyncio.Event, team: StoreSource | None = None) -> None:
+    """Run the rules until ``stop`` is set; a store that was rebuilt meanwhile is opened anew.
+
+    ``team``: the store of a team, instead of that of this machine.
+    """
     from agenttrace.cli.chain_jobs import ChainJobs
     from agenttrace.rules.service import TROUBLE_SECONDS, pause
 
@@ -153,8 +203,8 @@ async def keep_running(settings: Settings, stop: asyncio.Event) -> None:
     async with ChainJobs(settings) as chains:
         while not stop.is_set():
             try:
-                with opening.opened_store(settings, read_only=False) as store:
-                    settings = await _serve(settings, store, chains, files, stop)
+                with _opened(settings, team) as store:
+                    settings = await _serve(settings, store, chains, files, stop, team)
             except STORE_FAILURES as error:
                 if isinstance(error, NewerStoreError):
                     raise
@@ -163,18 +213,28 @@ async def keep_running(settings: Settings, stop: asyncio.Event) -> None:
                 await pause(stop, TROUBLE_SECONDS)
 
 
+def _opened(settings: Settings, team: StoreSource | None) -> RuleStore:
+    return opening.opened_store(settings, read_only=False) if team is None else team.team_store()
+
+
 async def _serve(
-    settings: Settings, store: SqliteStore, chains: ChainJobs, files: _Files, stop: asyncio.Event
+    settings: Settings,
+    store: RuleStore,
+    chains: ChainJobs,
+    files: _Files,
+    stop: asyncio.Event,
+    team: StoreSource | None,
 ) -> Settings:
     """Run the rules on one store, until ``stop`` is set or the store is another; the settings by then."""
     from agenttrace.rules.service import serve
 
-    engine, runner = make_engine(settings, store, chains)
-    upkeep = _Upkeep(settings, files, store, engine, runner, chains)
+    engine, runner = make_engine(settings, store, chains, team)
+    upkeep = _Upkeep(settings, files, store, engine, runner, chains, team)
     done = asyncio.Event()
-    watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
+    path = store_path(settings) if team is None else Path(team.target)
+    watching = asyncio.create_task(until_store_changes(path, stop, done))
     try:
-        await serve(store, engine, runner, done, on_look=upkeep)
+        await serve(_version_of(store), engine, runner, done, on_look=upkeep)
     finally:
         watching.cancel()
         with suppress(TimeoutError):
@@ -183,12 +243,22 @@ async def _serve(
     return upkeep.settings
 
 
-def make_engine(settings: Settings, store: SqliteStore, chains: ChainStarter) -> tuple[RuleEngine, ActionRunner]:
+def _version_of(store: RuleStore) -> Callable[[], int]:
+    """Tells whether something was committed; a database is looked at now and then only."""
+    from agenttrace.store.sqlite.store import SqliteStore
+
+    return store.commits if isinstance(store, SqliteStore) else lambda: 0
+
+
+def make_engine(
+    settings: Settings, store: RuleStore, chains: ChainStarter, team: StoreSource | None = None
+) -> tuple[RuleEngine, ActionRunner]:
     """Engine and runner of this data directory."""
     from agenttrace.calendar import day_finder
     from agenttrace.rules.actions.command import is_caused
     from agenttrace.rules.engine import RuleEngine
     from agenttrace.rules.runner import ActionRunner
+    from agenttrace.rules.team_events import is_copy
 
     cashier = _cashier(settings)
     engine = RuleEngine(
@@ -197,22 +267,30 @@ def make_engine(settings: Settings, store: SqliteStore, chains: ChainStarter) ->
         home=settings.home,
         cashier=cashier,
         day_of=day_finder(settings.usage.timezone),
-        sources=_sources(settings, store, cashier),
+        sources=_sources(settings, store, cashier, team),
         is_caused=partial(is_caused, settings.home),
+        is_copy=None if team is None else partial(is_copy, store),
+        looks_back=team is None,
     )
-    actions = make_actions(settings, store, chains)
+    actions = make_actions(settings, store, chains, team)
     return engine, ActionRunner(store, engine, home=settings.home, cashier=cashier, actions=actions)
 
 
-def _sources(settings: Settings, store: SqliteStore, cashier: Cashier) -> list[EventSource]:
-    """What finds events in what is stored: secrets, and what budgets and limits have crossed."""
+def _sources(settings: Settings, store: RuleStore, cashier: Cashier, team: StoreSource | None) -> list[EventSource]:
+    """What finds events in what is stored: secrets, and what budgets and limits have crossed; of a team, all."""
     from agenttrace.masking import Mask
     from agenttrace.rules.secrets import SecretSource
+    from agenttrace.rules.team_events import TeamEvents
+    from agenttrace.store.sqlite.store import SqliteStore
 
-    return [SecretSource(store, Mask(settings.export.mask).text), _crossings(settings, store, cashier)]
+    mask, crossings = Mask(settings.export.mask).text, _crossings(settings, store, cashier)
+    if team is not None:
+        return [TeamEvents(store, mask), crossings]
+    assert isinstance(store, SqliteStore)
+    return [SecretSource(store, mask), crossings]
 
 
-def _crossings(settings: Settings, store: SqliteStore, cashier: Cashier) -> CrossingSource:
+def _crossings(settings: Settings, store: RuleStore, cashier: Cashier) -> CrossingSource:
     from agenttrace.rules.budgets import crossings_since
     from agenttrace.rules.crossings import CrossingSource
     from agenttrace.rules.limits import limit_crossings, limit_states
@@ -231,10 +309,11 @@ class _Upkeep:
         self,
         settings: Settings,
         files: _Files,
-        store: SqliteStore,
+        store: RuleStore,
         engine: RuleEngine,
         runner: ActionRunner,
         chains: ChainJobs,
+        team: StoreSource | None,
     ) -> None:
         #: The settings that the rules are from.
         self.settings = settings
@@ -242,7 +321,8 @@ class _Upkeep:
         self._new: Settings | None = None
         self._store, self._engine, self._runner, self._chains = store, engine, runner, chains
         self._cashier = _cashier(settings)
-        self._commits, self._refreshed = -1, 0.0
+        self._team = team
+        self._commits, self._refreshed, self._pruned = -1, 0.0, -math.inf
 
     def __call__(self) -> None:
         try:
@@ -253,22 +333,32 @@ class _Upkeep:
             # If the store is locked now, the next look tries it again.
             self._use(self._new)
             self.settings, self._new = self._new, None
-        self._refresh_guard()
+        if self._team is None:
+            self._refresh_guard()
+        elif time.monotonic() - self._pruned >= _PRUNE_SECONDS:
+            self._pruned = time.monotonic()
+            self._prune()
+
+    def _prune(self) -> None:
+        """Remove from the log of rules what is old."""
+        kept, now = self.settings.retention.rules_days, time.time()
+        for _ in self._store.rules.prune(now - kept * _DAY_SECONDS, now) if kept else ():
+            pass
 
     def _use(self, settings: Settings) -> None:
         """Rules, budgets, masks, prices and the time zone of these settings."""
         from agenttrace.calendar import day_finder
 
         cashier = _cashier(settings)
-        sources = _sources(settings, self._store, cashier)
+        sources = _sources(settings, self._store, cashier, self._team)
         self._engine.use(cashier=cashier, day_of=day_finder(settings.usage.timezone), sources=sources)
         self._engine.keep(all_rules(settings))
-        self._runner.use(cashier=cashier, actions=make_actions(settings, self._store, self._chains))
+        self._runner.use(cashier=cashier, actions=make_actions(settings, self._store, self._chains, self._team))
         self._chains.use(settings)
         self._cashier, self._commits = cashier, -1
 
     def _refresh_guard(self) -> None:
-        commits, now = self._store.commits(), time.monotonic()
+        commits, now = _version_of(self._store)(), time.monotonic()
         if not self.settings.budgets or commits == self._commits or now - self._refreshed < _GUARD_SECONDS:
             return
         self._commits, self._refreshed = commits, now

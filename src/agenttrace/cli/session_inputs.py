@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agenttrace.config.rules import ActionSettings
     from agenttrace.model import Session
     from agenttrace.rules.facts import Facts
+    from agenttrace.store.current import StoreSource
     from agenttrace.store.store import Store
 
 #: So many spans are read at once.
@@ -46,16 +47,18 @@ _LEVELS: dict[ChainInput, DetailLevel] = {
 class SessionInputs:
     """Makes the texts; may be called in any thread, as each call opens the store for itself."""
 
-    def __init__(self, settings: Settings, hide: Callable[[str], str]) -> None:
+    def __init__(self, settings: Settings, hide: Callable[[str], str], source: StoreSource | None = None) -> None:
+        """``source``: the store, where it is not that of this machine."""
         self._settings = settings
         self._hide = hide
+        self._source = source
 
     def __call__(self, action: ActionSettings, facts: Facts) -> str:
         """The text for an event, of at most ``max_chars`` characters."""
         if facts.session is None:
             told = self._hide(json.dumps({"event": facts.event.kind, **facts.event.facts}, ensure_ascii=False))
             return fitted([told], action.max_chars)
-        with opening.opened_store(self._settings) as store:
+        with opening.opened_store(self._settings) if self._source is None else self._source.team_store() as store:
             # No single text takes more than a quarter of the room.
             shown = MaskedTexts(self._hide, action.max_chars // 4)
             reader = _SessionReader(store, facts.session, shown, self._settings)

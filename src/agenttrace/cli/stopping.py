@@ -134,7 +134,9 @@ def until_stopped(main: Main, *, drain_seconds: float = 0.0) -> None:
 
 
 @contextmanager
-def beside(main: Main, on_error: Callable[[BaseException], None], *, until: Stop | None = None) -> Iterator[None]:
+def beside(
+    main: Main, on_error: Callable[[BaseException], None], *, until: Stop | None = None, name: str = "run half"
+) -> Iterator[None]:
     """Run ``main`` in a thread until ``until`` is set or the block is left, then let it finish.
 
     ``on_error`` is called with what ``main`` raises.
@@ -161,7 +163,7 @@ def beside(main: Main, on_error: Callable[[BaseException], None], *, until: Stop
         for loop, stop in loops:
             setter(loop, stop)()
 
-    worker = threading.Thread(target=thread, name="run half")
+    worker = threading.Thread(target=thread, name=name)
     worker.start()
     started.wait()
     if until is not None:

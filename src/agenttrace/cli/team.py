@@ -60,6 +60,7 @@ def serve(host: Host = None, port: Port = None, store: Store = None, as_json: As
     Several of them may serve one ClickHouse database behind a balancer. Other machines need https: put a proxy in
     front.
     """
+    from agenttrace.cli.rules_run import running_team_rules
     from agenttrace.cli.serve import announce
     from agenttrace.cli.stopping import until_stopped
     from agenttrace.serve.process import run_process
@@ -84,7 +85,8 @@ def serve(host: Host = None, port: Port = None, store: Store = None, as_json: As
             team=source,
         )
 
-    until_stopped(main, drain_seconds=settings.run.drain_seconds)
+    with running_team_rules(settings, source):
+        until_stopped(main, drain_seconds=settings.run.drain_seconds)
     if not as_json:
         output.say("Stopped. Machines go on recording, and send what is new when the server is back.")
 
@@ -187,14 +189,13 @@ def remove_person(
     """
     from agenttrace.serve.access.persons import remove_person as remove
     from agenttrace.serve.team.place import source_of
-    from agenttrace.store import open_team_store
 
     source = source_of(opening.settings(), store)
 
     def texts(name: str) -> int:
         if not source.exists():
             return 0
-        with open_team_store(source.target) as opened:
+        with source.team_store() as opened:
             return opened.remove_texts(name)
 
     found = audited_change("person.remove", person, lambda access: remove(access, texts, person))

@@ -370,6 +370,18 @@ class TeamSettings(msgspec.Struct, frozen=True, kw_only=True):
             '"admins"',
         ),
     ] = "everyone"
+    max_rows_per_minute: Annotated[
+        Natural,
+        about(
+            "Rows that one machine may send to a team's server in a minute; with more it is told to "
+            "[wait](team.md#the-server), and loses nothing. 0: no limit.",
+            "100_000",
+        ),
+    ] = 1_000_000
+    max_mib_per_minute: Annotated[
+        Natural,
+        about("The same for MiB, as they are sent (compressed). 0: no limit.", "100"),
+    ] = 2_000
     retention: Annotated[
         DaysByGlob,
         about(

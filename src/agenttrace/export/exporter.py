@@ -38,6 +38,8 @@ SEAL_SECONDS = 2.0
 _WAIT_FOR: tuple[type[Exception], ...] = (*STORE_FAILURES, OSError)
 #: How long to wait for destinations that confirm later what they have stored.
 SETTLE_SECONDS = 90.0
+#: How often it is looked whether to stop, while the server of a team has enough for now.
+_SLOWED_SECONDS = 0.5
 
 
 class _Served(NamedTuple):
@@ -216,8 +218,13 @@ class Exporter:
 
     async def _push_all(self, pusher: Pusher, stop: Callable[[], bool], on_round: Callable[[], None]) -> None:
         """Push until everything is acknowledged, or the server has to be waited for."""
-        while not stop() and await pusher.deliver():
-            on_round()
+        while not stop():
+            if await pusher.deliver():
+                on_round()
+            elif pusher.is_slowed:
+                await asyncio.sleep(min(pusher.waits, _SLOWED_SECONDS))
+            else:
+                return
 
     def _left_over(self, served: _Open) -> dict[str, str]:
         with open_store(self.settings) as store:

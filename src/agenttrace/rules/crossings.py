@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from agenttrace.store.rule_store import RuleStore
 from agenttrace.store.rules import RuleEvent
-from agenttrace.store.sqlite.store import SqliteStore
 
 BUDGET, LIMIT = "budget.crossed", "limit.crossed"
 _CURSOR = "crossings"
@@ -67,7 +67,7 @@ class CrossingSource:
 
     def __init__(
         self,
-        store: SqliteStore,
+        store: RuleStore,
         budgets: BudgetCrossings,
         limits: LimitCrossings,
         *,

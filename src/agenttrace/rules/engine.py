@@ -24,6 +24,7 @@ from agenttrace.rules.journal import RuleJournal
 from agenttrace.rules.past import portion_of
 from agenttrace.rules.silence import Silence
 from agenttrace.store.rule_reasons import Reason, why
+from agenttrace.store.rule_store import RuleStore
 from agenttrace.store.rules import Firing, FiringState, QueuedEvent, RuleEvent, RuleState, key_of
 from agenttrace.store.sqlite.rule_events import ended_event
 from agenttrace.store.sqlite.store import SqliteStore
@@ -67,7 +68,7 @@ class ActiveRule(NamedTuple):
 
 
 def register(
-    store: SqliteStore, tables: RuleTables, *, home: Path, day_of: Callable[[int], str], now: float
+    store: RuleStore, tables: RuleTables, *, home: Path, day_of: Callable[[int], str], now: float
 ) -> dict[str, ActiveRule]:
     """Have events noted for the rules that are on; before recording starts, so that none is missed."""
     states = store.rules.states()
@@ -110,7 +111,7 @@ class RuleEngine:
 
     def __init__(
         self,
-        store: SqliteStore,
+        store: RuleStore,
         tables: RuleTables,
         *,
         home: Path,
@@ -119,7 +120,10 @@ class RuleEngine:
         silence: Silence | None = None,
         sources: Sequence[EventSource] = (),
         is_caused: Callable[[Facts], bool] = lambda _: False,
+        is_copy: Callable[[RuleEvent], bool] | None = None,
+        looks_back: bool = True,
     ) -> None:
+        """``looks_back``: whether rules that start in the past look there; else the sources tell that, too."""
         self._store, self._rules = store, store.rules
         self._home = home
         self._cashier = cashier
@@ -127,6 +131,8 @@ class RuleEngine:
         self._silence = silence or Silence()
         self._sources = sources
         self._is_caused = is_caused
+        self._looks_back = looks_back
+        self._is_copy = is_copy or store.rules.is_copy
         self.tables = tables
         self.active: dict[str, ActiveRule] = {}
         self._states: dict[str, RuleState] = {}
@@ -182,7 +188,7 @@ class RuleEngine:
 
     def _look_back(self) -> bool:
         """Note a portion of what was recorded before each rule asked for it; whether there is more."""
-        if self._silence.steady() < self._next_past:
+        if not self._looks_back or self._silence.steady() < self._next_past:
             return False
         left = [rule for rule in self.active.values() if self._look_back_for(rule)]
         if not left:
@@ -197,6 +203,7 @@ class RuleEngine:
             known = _LookBack(kind, since, 0)
         if known.after is None:
             return False
+        assert isinstance(self._store, SqliteStore)
         found = portion_of(self._store, kind, since, known.after, round(self._silence.now() * 1_000_000))
         following = known._replace(after=found.following)
         self._rules.look_back(name, _encode(following).decode(), found.events, found.working)
@@ -266,7 +273,7 @@ class RuleEngine:
         """The rules that an event may fire, now or later."""
         event = facts.event
         found = [rule.settings for rule in asked if objection(rule.settings, event, facts, rule.since) is None]
-        return [] if found and self._rules.is_copy(event) else found
+        return [] if found and self._is_copy(event) else found
 
     # -- decisions --------------------------------------------------------------------------------------------
 

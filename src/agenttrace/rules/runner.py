@@ -20,8 +20,8 @@ from agenttrace.rules.actions.contract import Action, ActionResult, Message
 from agenttrace.rules.engine import LONGEST_PAUSE, MOST_FAILURES, RuleEngine
 from agenttrace.rules.facts import Facts, read_facts
 from agenttrace.rules.journal import RuleJournal
+from agenttrace.store.rule_store import RuleStore
 from agenttrace.store.rules import Attempt, Firing, FiringAction, RuleEvent
-from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class ActionRunner:
 
     def __init__(
         self,
-        store: SqliteStore,
+        store: RuleStore,
         engine: RuleEngine,
         *,
         home: Path,

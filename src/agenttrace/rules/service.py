@@ -10,7 +10,6 @@ from collections.abc import Callable
 from agenttrace.rules.engine import RuleEngine
 from agenttrace.rules.runner import ActionRunner
 from agenttrace.store.errors import STORE_FAILURES
-from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
 
@@ -23,20 +22,24 @@ TROUBLE_SECONDS = 2.0
 
 
 async def serve(
-    store: SqliteStore,
+    version: Callable[[], int],
     engine: RuleEngine,
     runner: ActionRunner,
     stop: asyncio.Event,
     *,
     on_look: Callable[[], None] = lambda: None,
 ) -> None:
-    """Fire until ``stop`` is set; ``on_look``: called before every look, such as to read changed settings."""
-    version, looked = -1, 0.0
+    """Fire until ``stop`` is set.
+
+    ``version`` tells whether something was committed; ``on_look`` is called before every look, such as to read changed
+    settings.
+    """
+    known, looked = -1, 0.0
     while not stop.is_set():
         try:
-            found = store.commits()
-            if found != version or time.monotonic() - looked >= LOOK_SECONDS:
-                version, looked = found, time.monotonic()
+            found = version()
+            if found != known or time.monotonic() - looked >= LOOK_SECONDS:
+                known, looked = found, time.monotonic()
                 on_look()
                 while engine.look():
                     await runner.step()

@@ -9,11 +9,11 @@ from pathlib import Path
 from agenttrace.config.rule_tables import RuleTables
 from agenttrace.config.rules import RuleMode, RuleSettings
 from agenttrace.rules.engine import actions_of, register, start_of
-from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.rule_store import RuleStore
 
 
 def switch(
-    store: SqliteStore,
+    store: RuleStore,
     tables: RuleTables,
     rule: RuleSettings,
     mode: RuleMode | None,
@@ -28,7 +28,7 @@ def switch(
     register(store, tables, home=home, day_of=day_of, now=now)
 
 
-def retry(store: SqliteStore, tables: RuleTables, numbers: Sequence[int], *, day: str) -> int:
+def retry(store: RuleStore, tables: RuleTables, numbers: Sequence[int], *, day: str) -> int:
     """Run failed actions of these firings again, or fire what was skipped or dry; how many firings."""
     found = [(number, store.rules.firing(number)) for number in numbers]
     usable = {number: each for number, each in found if each is not None and each.rule in tables.rules}

@@ -43,6 +43,7 @@ class Metrics:
             METRICS: counter("agenttrace_intake_data_points", "Data points received over OTLP.", ["outcome"]),
         }
         self.team_rows = counter("agenttrace_team_rows", "Rows received from machines of the team.", ["outcome"])
+        self.team_slowed = counter("agenttrace_team_slowed", "Pages of machines over their limit.", ["limit"])
         self.shared = SharedGauges(self.registry)
         self.rules = RuleGauges(self.registry)
 
@@ -62,7 +63,7 @@ class RuleGauges:
             return
         self._fresh_until = time.monotonic() + CACHE_SECONDS
         try:
-            counts, states = await reader.query_machine(
+            counts, states = await reader.query_rules(
                 lambda store: (store.rules.totals(), store.rules.states()), empty=lambda: ({}, {})
             )
         except Exception as error:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from agenttrace.store import open_team_store
 from agenttrace.store.errors import STORE_FAILURES, StoreError
+from agenttrace.store.rule_store import RuleStore
 from agenttrace.store.session_state import LIMITS, StateLimits
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.store.sqlite.team import SqliteTeamStore
@@ -59,13 +60,22 @@ class StoreSource(NamedTuple):
     target: Path | str
     limits: StateLimits = LIMITS
     is_team: bool = False
+    #: Beside a database: the file with the bookkeeping of rules. A file has its own.
+    rules: Path | None = None
 
     def current(self, *, cache_kib: int | None = None) -> Current:
         """The store, for reading."""
         if isinstance(self.target, str):
-            return CurrentDatabase(lambda: open_team_store(str(self.target), read_only=True, limits=self.limits))
+            return CurrentDatabase(
+                lambda: open_team_store(str(self.target), read_only=True, limits=self.limits, rules=self.rules)
+            )
         kind = SqliteTeamStore if self.is_team else SqliteStore
         return CurrentStore(self.target, limits=self.limits, cache_kib=cache_kib, kind=kind)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether the store has a place for the bookkeeping of rules."""
+        return self.rules is not None or not isinstance(self.target, str)
 
     def exists(self) -> bool:
         """Whether there is a store yet."""
@@ -73,9 +83,9 @@ class StoreSource(NamedTuple):
 
     def team_store(self) -> TeamStore:
         """The store of the team, for writing; created where there is none yet."""
-        return open_team_store(self.target, limits=self.limits)
+        return open_team_store(self.target, limits=self.limits, rules=self.rules)
 
-    def writable(self) -> Store:
+    def writable(self) -> RuleStore:
         """The store, for writing; created where there is none yet."""
         if self.is_team:
             return self.team_store()

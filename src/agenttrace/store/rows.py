@@ -18,6 +18,8 @@ from agenttrace.model import Session, Usage
 from agenttrace.store.annotations import AnnotationKind, AnnotationSource
 
 RemovedKind = Literal["span", "response", "session"]
+#: What rows are of, in cursors and where some kinds are asked for; files come with the events of their lines.
+RowKind = Literal["session", "removed", "link", "total", "span", "response", "annotation", "event"]
 
 
 class StoredSession(msgspec.Struct, frozen=True, tag="session"):

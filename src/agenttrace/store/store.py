@@ -7,7 +7,7 @@ tables: a question gets typed parameters and returns typed rows. A store is used
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, Self
 
@@ -57,7 +57,7 @@ from agenttrace.store.questions import (
     UsageQuery,
     UsageRow,
 )
-from agenttrace.store.rows import Changes, ChangesCursor, Row
+from agenttrace.store.rows import Changes, ChangesCursor, Row, RowKind
 from agenttrace.store.span_tree import StoredTraces, Subagents
 
 
@@ -327,8 +327,19 @@ class Store(Protocol):
 
     # -- copies in other stores ----------------------------------------------------------------------------------
 
-    def changes_since(self, cursor: ChangesCursor = ChangesCursor(), limit: int = 1000) -> Changes:  # noqa: B008 - frozen
-        """About ``limit`` rows that changed after the cursor; all rows, page by page, where it is a new one."""
+    def changes_since(
+        self,
+        cursor: ChangesCursor = ChangesCursor(),  # noqa: B008 - frozen
+        limit: int = 1000,
+        kinds: Collection[RowKind] | None = None,
+    ) -> Changes:
+        """About ``limit`` rows that changed after the cursor; all rows, page by page, where it is a new one.
+
+        ``kinds``: of these kinds only; a cursor is continued with the kinds that it was made with.
+        """
+
+    def changes_end(self) -> ChangesCursor:
+        """The cursor after all that is there now."""
 
     def merge(self, rows: Iterable[Row], *, day_of: Callable[[int], str]) -> None:
         """Merge rows of another store, all of them or none; in any order, any number of times."""

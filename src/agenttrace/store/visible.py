@@ -10,7 +10,7 @@ by asking. What concerns the server alone, such as its log files, is not there a
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -66,7 +66,7 @@ from agenttrace.store.questions import (
     UsageRow,
     folded,
 )
-from agenttrace.store.rows import Changes, ChangesCursor, Row
+from agenttrace.store.rows import Changes, ChangesCursor, Row, RowKind
 from agenttrace.store.sight import Level, Sight, span_name
 from agenttrace.store.span_tree import StoredTraces, Subagents
 from agenttrace.store.store import Store
@@ -580,7 +580,15 @@ class VisibleStore(Store):
 
     # -- copies in other stores ----------------------------------------------------------------------------------
 
-    def changes_since(self, cursor: ChangesCursor = ChangesCursor(), limit: int = 1000) -> Changes:  # noqa: B008 - frozen
+    def changes_since(
+        self,
+        cursor: ChangesCursor = ChangesCursor(),  # noqa: B008 - frozen
+        limit: int = 1000,
+        kinds: Collection[RowKind] | None = None,
+    ) -> Changes:
+        raise HiddenError("only admins copy a store")
+
+    def changes_end(self) -> ChangesCursor:
         raise HiddenError("only admins copy a store")
 
     def merge(self, rows: Iterable[Row], *, day_of: Callable[[int], str]) -> None:

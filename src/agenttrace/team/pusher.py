@@ -28,6 +28,8 @@ POLL_SECONDS = 0.2
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
 #: A machine that was revoked is not invited again within a second.
 FIRST_BLOCKED_WAIT = 30.0
+#: The server has enough of this machine for now; after so many of these answers in a row it does not get better.
+_ENOUGH, _MOST_ENOUGH = 429, 10
 _BLOCKED = (401, 403, 404, 426)
 #: A page that is too large, or has a row that the server cannot read.
 _UNREADABLE = (400, 413, 422)
@@ -75,7 +77,7 @@ class Pusher:
         self._unsettled = True
         #: What the last look found nothing new at: commits of others, and what is acknowledged.
         self._seen: tuple[int, ChangesCursor] | None = None
-        self._failures, self._restarts = 0, 0
+        self._failures, self._restarts, self._slowed = 0, 0, 0
         self._wait_until = 0.0
         self.problem: str | None = None
 
@@ -83,6 +85,11 @@ class Pusher:
     def waits(self) -> float:
         """Seconds until the next request may be sent."""
         return max(0.0, self._wait_until - self._clock())
+
+    @property
+    def is_slowed(self) -> bool:
+        """Whether the server has said when to go on, and that is not yet."""
+        return self._slowed > 0 and self.waits > 0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Push until ``stop`` is set; a running request is finished first."""
@@ -203,6 +210,9 @@ class Pusher:
         if answer.status == 426 and self._speaks(_refusal(answer).protocols):
             self._doubtful = None
             return True
+        if answer.status == _ENOUGH and delivery.retry_after is not None and self._slowed < _MOST_ENOUGH:
+            await self._slow_down(_told(answer, delivery.reason), size, delivery.retry_after)
+            return False
         await self._fail(_told(answer, delivery.reason), size, delivery.retry_after, answer.status in _BLOCKED)
         return False
 
@@ -210,7 +220,7 @@ class Pusher:
         self._pushes.acknowledge(self._number, sending.page.until, rows=len(sending.page.rows), sent_bytes=size)
         if sending.page.finished is not None:
             self._reader.finish(sending.page.finished)
-        self._doubtful, self._failures, self._wait_until, self.problem = None, 0, 0.0, None
+        self._doubtful, self._failures, self._slowed, self._wait_until, self.problem = None, 0, 0, 0.0, None
         self._limit = min(PAGE_ROWS, self._limit * 2)
         if not sending.page.until.kind:
             self._restarts = 0
@@ -256,9 +266,16 @@ class Pusher:
         self.problem = reason
         await in_thread(self._pushes.failed, self._number, reason, self._wait_until, size)
 
+    async def _slow_down(self, reason: str, size: int, seconds: float) -> None:
+        """Wait as long as the server says, and a little longer, so that machines do not come back at one moment."""
+        self._slowed += 1
+        self._wait_until = self._clock() + seconds * (1 + random.random() / 4)  # noqa: S311 - spread, no secret
+        self.problem = reason
+        await in_thread(self._pushes.failed, self._number, reason, self._wait_until, size)
+
     def _back_off(self, seconds: float, at_least: float | None = None) -> None:
         wait = min(seconds, LONGEST_WAIT) * (0.75 + random.random() / 2)  # noqa: S311 - spread, no secret
-        self._wait_until = self._clock() + max(wait, at_least or 0.0)
+        self._wait_until, self._slowed = self._clock() + max(wait, at_least or 0.0), 0
 
 
 def _refusal(answer: HttpAnswer) -> wire.Refusal:

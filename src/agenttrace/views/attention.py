@@ -21,6 +21,7 @@ from agenttrace.views.limits import limits_fields
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.prices.costing import Cashier
+    from agenttrace.store.rule_store import RuleStore
     from agenttrace.store.rules import RuleState
     from agenttrace.store.sqlite.store import SqliteStore
 
@@ -90,7 +91,7 @@ def of_exports(destinations: Iterable[Mapping[str, Any]]) -> Iterator[Attention]
             yield Attention(kind="export_refused", level="waiting", name=each["name"], count=refused)
 
 
-def active_rules(store: SqliteStore, settings: Settings) -> list[str]:
+def active_rules(store: RuleStore, settings: Settings) -> list[str]:
     """The rules that are switched on, as their files have them now."""
     try:
         tables = merged(current_rules(settings), ready_tables())

@@ -13,8 +13,8 @@ from agenttrace.views import figures
 
 if TYPE_CHECKING:
     from agenttrace.prices.costing import Cashier
+    from agenttrace.store.rule_store import RuleStore
     from agenttrace.store.rules import ChainUse
-    from agenttrace.store.sqlite.store import SqliteStore
 
 #: Whose sessions the traces of chains are.
 _AGENT = "agenttrace"
@@ -38,7 +38,7 @@ class RuleCost(msgspec.Struct, frozen=True, kw_only=True):
 class RuleCosts:
     """Costs of actions, from one question to the store."""
 
-    def __init__(self, store: SqliteStore, cashier: Cashier, uses: Iterable[ChainUse]) -> None:
+    def __init__(self, store: RuleStore, cashier: Cashier, uses: Iterable[ChainUse]) -> None:
         self._cashier = cashier
         self._uses = list(uses)
         numbers = sorted({_number(session) for use in self._uses for session in use.sessions})

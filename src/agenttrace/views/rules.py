@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agenttrace.model import Session
     from agenttrace.prices.costing import Cashier
     from agenttrace.rules.trial import Trial, Tried
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.rule_store import RuleStore
 
 _SHOWN_TRIED = 200
 _TITLE_CHARACTERS = 300
@@ -233,7 +233,7 @@ def event_kinds() -> list[RuleEventKind]:
     ]
 
 
-def rules_of(store: SqliteStore | None, tables: RuleTables, *, day: str, cashier: Cashier | None = None) -> list[Rule]:
+def rules_of(store: RuleStore | None, tables: RuleTables, *, day: str, cashier: Cashier | None = None) -> list[Rule]:
     """All rules, those that ship last; without a store, as the settings have them, and without a cashier no cost."""
     listed = sorted(tables.rules.values(), key=lambda rule: rule.origin == "ready")
     if store is None:
@@ -328,14 +328,14 @@ def _address(action: ActionSettings) -> str | None:
 # -- firings --------------------------------------------------------------------------------------------------------
 
 
-def firings_of(store: SqliteStore, firings: Sequence[Firing], cashier: Cashier) -> list[RuleFiring]:
+def firings_of(store: RuleStore, firings: Sequence[Firing], cashier: Cashier) -> list[RuleFiring]:
     """What rules decided, with the sessions that they are about, and what that cost."""
     known = sessions_of(store, firings)
     costs = RuleCosts(store, cashier, store.rules.used([each.number for each in firings if each.tokens]))
     return [RuleFiring(**_firing_fields(each, known.get(each.event.session or -1), costs)) for each in firings]
 
 
-def firing_detail(store: SqliteStore, number: int, cashier: Cashier) -> RuleFiringDetail | None:
+def firing_detail(store: RuleStore, number: int, cashier: Cashier) -> RuleFiringDetail | None:
     """One of them with its actions and their attempts."""
     firing = store.rules.firing(number)
     if firing is None:
@@ -404,7 +404,7 @@ def _attempt(attempt: Attempt) -> RuleAttempt:
     )
 
 
-def sessions_of(store: SqliteStore, firings: Sequence[Firing]) -> Mapping[int, Session]:
+def sessions_of(store: RuleStore, firings: Sequence[Firing]) -> Mapping[int, Session]:
     """The sessions that firings are about, by number."""
     numbers = {firing.event.session for firing in firings if firing.event.session is not None}
     return {session.id: session for session in store.sessions_by_number(sorted(numbers))}

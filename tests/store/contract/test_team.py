@@ -20,7 +20,7 @@ from agenttrace.record.outcome_updates import update_all
 from agenttrace.store.clickhouse.connection import Database
 from agenttrace.store.clickhouse.tables import Table, put
 from agenttrace.store.questions import SpanRow, UsageQuery
-from agenttrace.store.rows import ChangesCursor, EventRow, FileOfLines, Row, StoredSession
+from agenttrace.store.rows import ChangesCursor, EventRow, FileOfLines, Row, RowKind, StoredSession, StoredSpan
 from agenttrace.store.team import Page, Position, WrongPositionError
 from telemetry_rig import conversation, counter, points
 from telemetry_rig import lines as telemetry_lines
@@ -98,6 +98,35 @@ def test_pages_come_in_sequence() -> None:
         with pytest.raises(WrongPositionError):
             made.store.take(*found, day_of=day_of)
         assert [each.events for each in made.store.sessions()] == [3]
+
+
+def test_changes_of_some_kinds() -> None:
+    """They are those rows among all changes, in the same order, page by page; after the end there are none."""
+    with team() as made:
+        member = made.member("desk")
+        member.record(lines("a", ONE) | lines("b", TWO))
+        member.push(made.store)
+        whole = made.store.changes_since(limit=10_000).rows
+        asked: list[tuple[tuple[RowKind, ...], Any]] = [
+            (("session", "span"), StoredSession | StoredSpan),
+            (("event",), EventRow | FileOfLines),
+        ]
+        for kinds, types in asked:
+            found: list[Row] = []
+            cursor = ChangesCursor()
+            while (page := made.store.changes_since(cursor, 2, kinds)).rows:
+                found += page.rows
+                cursor = page.cursor
+            some = [row for row in found if not isinstance(row, FileOfLines)]
+            assert some == [row for row in whole if isinstance(row, types) and not isinstance(row, FileOfLines)]
+            assert len(some) > 2
+        end = made.store.changes_end()
+        assert end == ChangesCursor(end.until, end.until)
+        assert made.store.changes_since(end, 10, ("session", "span")).rows == []
+        member.record(more("a", "later"))
+        member.push(made.store)
+        later = made.store.changes_since(end, 10_000, asked[0][0]).rows
+        assert "a" in [row.session.session_id for row in later if isinstance(row, StoredSession)]
 
 
 # -- several machines ---------------------------------------------------------------------------------------------

@@ -39,6 +39,8 @@ _LONGEST_ADDRESS = 64
 _HOUR = 3600
 #: Parameters in the address of a page.
 _MOST_FIELDS = 100
+#: Of the key that forms for a login carry.
+_LOGIN_KEY = "login"
 _NOT_VALID = "The API token is not known, has expired or was revoked; agenttrace token list shows those there are."
 _FIRST_USER = "There is no user yet; on the machine that AgentTrace runs on: agenttrace user add NAME --role admin"
 _SCRIPT_FIX = "In a script, send the header Authorization: Bearer TOKEN with a token of: agenttrace token create NAME"
@@ -98,7 +100,9 @@ class ConsoleGate:
         self._open = settings.login == "none"
         self._seconds = settings.login_hours * _HOUR
         # Two for requests without a login: one that may not read yet must not learn the token of those that may.
-        self._local_csrf, self._strangers_csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        self._local_csrf = secrets.token_urlsafe(32)
+        # Behind a balancer the page may come from one server, and the login go to another one.
+        self._strangers_csrf = access.keys.get(_LOGIN_KEY).hex()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""

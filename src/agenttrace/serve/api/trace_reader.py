@@ -18,6 +18,7 @@ from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.current import Current, StoreSource
 from agenttrace.store.errors import STORE_FAILURES
+from agenttrace.store.rule_store import RuleStore
 from agenttrace.store.session_state import LIMITS, StateLimits
 from agenttrace.store.sight import Sight, current_sight
 from agenttrace.store.sqlite.store import SqliteStore
@@ -63,6 +64,12 @@ class TraceReader:
 
         return await self.query(ask, empty=empty)
 
+    async def query_rules(self, question: Callable[[RuleStore], T], *, empty: Callable[[], T]) -> T:
+        """The same for a question about what rules did."""
+        if not self.source.has_rules:
+            return empty()
+        return await self.query(lambda store: question(cast("RuleStore", store)), empty=empty)
+
     def _answer(self, question: Callable[[Store], T], empty: Callable[[], T], sight: Sight | None) -> T:
         store = self._current().get()
         if store is None:
@@ -97,13 +104,24 @@ async def change_store(
 ) -> T:
     """The result of a change; where there is no store yet ``empty()``, or one is made. 503: it cannot be written."""
 
+    def run(store: RuleStore) -> T:
+        if not isinstance(store, SqliteStore):
+            raise ProblemError(409, _OF_ONE_MACHINE)
+        return change(store)
+
+    return await change_rules(source, run, empty=empty)
+
+
+async def change_rules(
+    source: StoreSource, change: Callable[[RuleStore], T], *, empty: Callable[[], T] | None = None
+) -> T:
+    """The same for a change of what is stored of rules."""
+
     def run() -> T:
         if empty is not None and not source.exists():
             return empty()
         try:
             with source.writable() as store:
-                if not isinstance(store, SqliteStore):
-                    raise ProblemError(409, _OF_ONE_MACHINE)
                 return change(store)
         except STORE_FAILURES as error:
             raise ProblemError(503, f"The store cannot be written at the moment: {error}.") from error

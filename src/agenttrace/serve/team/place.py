@@ -13,17 +13,22 @@ from agenttrace.store.session_state import StateLimits
 #: Where the last one is written down; a URL has a password in it.
 _NAME = "team.store"
 _DEFAULT = "team.db"
+#: The bookkeeping of rules, where the store is a database.
+_RULES = "team-rules.db"
 
 
 def source_of(settings: Settings, wanted: str | None = None) -> StoreSource:
     """The store of a team."""
     found = wanted or settings.team.store or _noted(settings.home)
-    target: str | Path = found if found and is_database(found) else settings.home / _DEFAULT
-    if found and not is_database(found):
+    limits = StateLimits.of(settings.record)
+    if found and is_database(found):
+        return StoreSource(found, limits, is_team=True, rules=settings.home / _RULES)
+    target = settings.home / _DEFAULT
+    if found:
         # Relative to the settings where it is one of them.
         base = Path.cwd() if wanted else (settings.file or settings.home).parent
         target = (base / Path(found).expanduser()).absolute()
-    return StoreSource(target, StateLimits.of(settings.record), is_team=True)
+    return StoreSource(target, limits, is_team=True)
 
 
 def note_target(home: Path, source: StoreSource) -> None:

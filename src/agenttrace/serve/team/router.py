@@ -20,6 +20,7 @@ from agenttrace.serve.access.audit import Beginning, Ending
 from agenttrace.serve.access.gate import address_of, authorization
 from agenttrace.serve.access.machines import InviteError, Machine
 from agenttrace.serve.problems import ProblemError, SlowDownError
+from agenttrace.serve.team.allowances import Allowances
 from agenttrace.serve.team.storing import Storing
 from agenttrace.store.errors import STORE_FAILURES
 from agenttrace.store.rows import RemovedRow, Row, StoredSession
@@ -37,6 +38,7 @@ JSON = "application/json"
 #: Pages that are received or stored at once, and bytes of all of them.
 _MOST_PAGES = 32
 _MOST_HELD = 128 << 20
+_MIB = 1 << 20
 #: The body of a machine that joins.
 _MOST_JOIN = 10_000
 _BUSY_SECONDS = 2.0
@@ -76,6 +78,8 @@ class _Team:
         self._access = context.access
         #: Machines whose page is on its way.
         self._sending: set[str] = set()
+        team = context.settings.team
+        self._allowances = Allowances(rows=team.max_rows_per_minute, size=team.max_mib_per_minute * _MIB)
         self._held = 0
 
     # -- joining ----------------------------------------------------------------------------------------------
@@ -134,6 +138,9 @@ class _Team:
             raise _busy("The server is stopping.")
         if machine.name in self._sending:
             raise SlowDownError("pages of this machine at once", 1.0)
+        if (slowed := self._allowances.slowed(machine.name)) is not None:
+            self._context.metrics.team_slowed.labels(slowed.what).inc()
+            raise SlowDownError(f"{slowed.what} of this machine", slowed.seconds)
         if len(self._sending) >= _MOST_PAGES:
             raise _busy("Too many machines send at once.")
         self._sending.add(machine.name)
@@ -158,7 +165,9 @@ class _Team:
         except wire.BadPageError as error:
             raise ProblemError(422, f"Not stored: {error}.") from None
         finally:
+            self._allowances.count(machine.name, size=held.size)
             held.release()
+        self._allowances.count(machine.name, rows=len(found.page.rows))
         self._context.index.look_at(_changed(found.page.rows))
         self._context.metrics.team_rows.labels("stored").inc(len(found.page.rows))
         self._context.metrics.team_rows.labels("ignored").inc(found.ignored)
@@ -187,14 +196,14 @@ class _Held:
     """The bytes of one body."""
 
     def __init__(self, team: _Team) -> None:
-        self._team, self._size = team, 0
+        self._team, self.size = team, 0
 
     def add(self, size: int) -> None:
-        self._size += size
+        self.size += size
         self._team.hold(size)
 
     def release(self) -> None:
-        self._team.release(self._size)
+        self._team.release(self.size)
 
 
 def _changed(rows: Iterable[Row]) -> Iterator[int]:

@@ -6,7 +6,7 @@ write beside each other, so a round begins some seconds before the last one ende
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from agenttrace.model import USAGE_FIELDS, Session, Usage
@@ -33,6 +33,7 @@ from agenttrace.store.rows import (
     RemovedRow,
     ResponseRow,
     Row,
+    RowKind,
     RowPlace,
     StoredSession,
     StoredSpan,
@@ -92,7 +93,7 @@ def _near(table: str) -> str:
 
 
 #: In the order in which they are read.
-_KINDS = {
+_KINDS: dict[RowKind, _Kind] = {
     "session": _Kind(SESSIONS, (*SESSION_FIELDS, "revision"), ("id",), _session),
     "removed": _Kind(
         REMOVED,
@@ -146,29 +147,43 @@ _KINDS = {
 _RAW = ("raw", "key")
 
 
-def changes(database: Database, cursor: ChangesCursor, limit: int) -> Changes:
+def changes(database: Database, cursor: ChangesCursor, limit: int, kinds: Collection[RowKind] | None = None) -> Changes:
     """About ``limit`` rows that changed after the cursor, and the cursor to go on with."""
+    wanted = [kind for kind in _KINDS if kinds is None or kind in kinds]
     while True:
         if not cursor.kind:
-            now = (_last_revision(database), int(database.value(f"SELECT max(number) FROM {EVENTS}") or 0))
+            now = _now(database)
             if now == cursor.until:
                 return Changes([], cursor)
             since = (overlapping(cursor.until[0]), overlapping(cursor.until[1]))
-            cursor = ChangesCursor(since, now, next(iter(_KINDS)))
-        rows, cursor = _page(database, cursor, limit)
+            cursor = ChangesCursor(since, now, wanted[0])
+        rows, cursor = _page(database, cursor, limit, wanted)
         if rows:
             return Changes(_files(database, rows) + rows, cursor)
+
+
+def changes_end(database: Database) -> ChangesCursor:
+    """The cursor after all that is there now."""
+    now = _now(database)
+    return ChangesCursor(now, now)
+
+
+def _now(database: Database) -> tuple[int, int]:
+    """The last revision and the last event."""
+    return _last_revision(database), int(database.value(f"SELECT max(number) FROM {EVENTS}") or 0)
 
 
 def _last_revision(database: Database) -> int:
     return int(database.value(f"SELECT max(revision) FROM ({_LAST})") or 0)
 
 
-def _page(database: Database, cursor: ChangesCursor, limit: int) -> tuple[list[Row], ChangesCursor]:
+def _page(
+    database: Database, cursor: ChangesCursor, limit: int, kinds: list[RowKind]
+) -> tuple[list[Row], ChangesCursor]:
     """The next rows of a round; none where the last page ended with its last row."""
-    kinds = list(_KINDS)
     rows: list[Row] = []
-    for kind in kinds[kinds.index(cursor.kind) :]:
+    names: list[str] = [*kinds]
+    for kind in kinds[names.index(cursor.kind) :]:
         place = cursor.place if kind == cursor.kind else ()
         left = limit - len(rows)
         found, last = _rows(database, _KINDS[kind], cursor, place, left)

@@ -54,20 +54,19 @@ _EMPTIED["person"] = f"{_EMPTIED['time']}, project = NULL, person = NULL, folded
 _FILES = "SELECT DISTINCT file_id FROM events WHERE session IN :numbers"
 
 
-def prune(database: Database, before: int, project: str | None = None) -> int:
-    """Remove texts of sessions that ended before a moment, of a directory that matches a glob; how many that were."""
+def old_sessions(database: Database, before: int, project: str | None = None) -> list[int]:
+    """The sessions that ended before a moment, in directories that match a glob."""
     found = [row for query in (_OLD_DATED, _OLD_UNDATED) for row in database.rows(query, before=before)]
-    numbers = [number for number, name in found if project is None or fnmatchcase(name, project)]
-    return forget(database, numbers, "time")
+    return [number for number, name in found if project is None or fnmatchcase(name, project)]
 
 
-def remove_texts(database: Database, person: str) -> int:
-    """Remove texts, titles and directories of a person's sessions, and whose they were; how many that were."""
-    return forget(database, [row[0] for row in database.rows(_OF_PERSON, person=person)], "person")
+def sessions_of(database: Database, person: str) -> list[int]:
+    """The sessions of a person, in all copies."""
+    return [row[0] for row in database.rows(_OF_PERSON, person=person)]
 
 
 def forget(database: Database, numbers: Sequence[int], reason: Reason) -> int:
-    """Remove what these sessions said, in all copies."""
+    """Remove what these sessions said, in all copies; with a person also directories, and whose they were."""
     for start in range(0, len(numbers), _PORTION):
         _forget(database, list(numbers[start : start + _PORTION]), reason)
     return len(numbers)

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import Self
 
 from agenttrace.model import Session
@@ -39,6 +40,7 @@ from agenttrace.store.clickhouse.lately import Lately
 from agenttrace.store.clickhouse.outcomes import OutcomeTable
 from agenttrace.store.clickhouse.relations import ANNOTATIONS, EVENTS
 from agenttrace.store.clickhouse.search import SearchIndex
+from agenttrace.store.errors import StoreError
 from agenttrace.store.insights import (
     CacheLoss,
     CacheQuery,
@@ -82,9 +84,11 @@ from agenttrace.store.questions import (
     UsageQuery,
     UsageRow,
 )
-from agenttrace.store.rows import Changes, ChangesCursor, Row
+from agenttrace.store.rows import Changes, ChangesCursor, Row, RowKind
 from agenttrace.store.session_state import LIMITS, StateLimits
 from agenttrace.store.span_tree import StoredTraces, Subagents, over_at
+from agenttrace.store.sqlite.rules import Rules
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.store.team import MachineFigures, Page, Position, TeamStore
 
 #: How often a question that runs is asked whether it is still wanted.
@@ -94,21 +98,26 @@ _POLL_SECONDS = 0.05
 class ClickHouseStore(TeamStore):
     """Answers questions about the traces of a team. Servers may have one each; it is used by one thread at a time."""
 
-    def __init__(self, database: Database, *, limits: StateLimits = LIMITS) -> None:
+    def __init__(self, database: Database, *, limits: StateLimits = LIMITS, rules: Path | None = None) -> None:
+        """``rules``: the file with the bookkeeping of rules, which has transactions."""
         self.database = database
         self._limits = limits
+        self._rules_path = rules
+        self._rules_store: SqliteStore | None = None
         self._events = Lately(database, "events", EVENTS, "number")
         self._annotated = Lately(database, "annotations", ANNOTATIONS, "revision")
 
     @classmethod
-    def open(cls, address: str, *, limits: StateLimits = LIMITS) -> Self:
+    def open(cls, address: str, *, limits: StateLimits = LIMITS, rules: Path | None = None) -> Self:
         """The store of an address; made or brought up to date where that is needed."""
         database = Database.open(address)
         schema.migrate(database)
-        return cls(database, limits=limits)
+        return cls(database, limits=limits, rules=rules)
 
     def close(self) -> None:
         self.database.close()
+        if self._rules_store is not None:
+            self._rules_store.close()
 
     def interrupt(self) -> None:
         self.database.interrupt()
@@ -386,10 +395,31 @@ class ClickHouseStore(TeamStore):
         """What is indexed, and what waits for it."""
         return SearchIndex(self.database)
 
+    # -- rules ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def rules(self) -> Rules:
+        """Events for rules, what they decided, and the actions of their firings."""
+        if self._rules_path is None:
+            raise StoreError("a ClickHouse store that is opened without a file for rules has none")
+        self._rules_store = SqliteStore.open(self._rules_path, read_only=False, any_thread=True)
+        self._rules_store.sync_every_commit()
+        # What is removed shall not be found in the file either.
+        self._rules_store.connection.execute("PRAGMA secure_delete = ON")
+        return self._rules_store.rules
+
     # -- copies in other stores -------------------------------------------------------------------------------
 
-    def changes_since(self, cursor: ChangesCursor = ChangesCursor(), limit: int = 1000) -> Changes:  # noqa: B008 - frozen
-        return changes.changes(self.database, cursor, limit)
+    def changes_since(
+        self,
+        cursor: ChangesCursor = ChangesCursor(),  # noqa: B008 - frozen
+        limit: int = 1000,
+        kinds: Collection[RowKind] | None = None,
+    ) -> Changes:
+        return changes.changes(self.database, cursor, limit, kinds)
+
+    def changes_end(self) -> ChangesCursor:
+        return changes.changes_end(self.database)
 
     def merge(self, rows: Iterable[Row], *, day_of: Callable[[int], str]) -> None:
         writing.merge(self.database, rows, day_of=day_of)
@@ -406,7 +436,14 @@ class ClickHouseStore(TeamStore):
         return team.machines(self.database)
 
     def remove_texts(self, person: str) -> int:
-        return retention.remove_texts(self.database, person)
+        return self._forget(retention.sessions_of(self.database, person), "person")
 
     def prune(self, before: int, project: str | None = None) -> int:
-        return retention.prune(self.database, before, project)
+        return self._forget(retention.old_sessions(self.database, before, project), "time")
+
+    def _forget(self, numbers: Sequence[int], reason: retention.Reason) -> int:
+        if self._rules_path is not None:
+            self.rules.forget_texts(numbers)
+            assert self._rules_store is not None
+            self._rules_store.checkpoint()
+        return retention.forget(self.database, numbers, reason)

@@ -7,7 +7,7 @@ and the spans of those sessions are looked through.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,6 +24,7 @@ from agenttrace.store.rows import (
     RemovedRow,
     ResponseRow,
     Row,
+    RowKind,
     RowPlace,
     StoredSession,
     StoredSpan,
@@ -211,7 +212,7 @@ SELECT (SELECT count(*) FROM sessions WHERE revision > :revision)
 """
 
 #: In the order in which they are read.
-_READERS: dict[str, Callable[[_Round, RowPlace], Placed]] = {
+_READERS: dict[RowKind, Callable[[_Round, RowPlace], Placed]] = {
     "session": _sessions,
     "removed": _removed,
     "link": _links,
@@ -223,35 +224,52 @@ _READERS: dict[str, Callable[[_Round, RowPlace], Placed]] = {
 }
 
 
-def changes(connection: sqlite3.Connection, cursor: ChangesCursor, limit: int) -> Changes:
+def changes(
+    connection: sqlite3.Connection, cursor: ChangesCursor, limit: int, kinds: Collection[RowKind] | None = None
+) -> Changes:
     """About ``limit`` rows that changed after the cursor, and the cursor to go on with."""
+    wanted = [kind for kind in _READERS if kinds is None or kind in kinds]
     while True:
         if not cursor.kind:
-            now = (last_revision(connection), last_event(connection))
+            now = _now(connection)
             if now == cursor.until:
                 return Changes([], cursor)
-            cursor = ChangesCursor(cursor.until, now, next(iter(_READERS)))
-        rows, cursor = _page(connection, cursor, limit)
+            cursor = ChangesCursor(cursor.until, now, wanted[0])
+        rows, cursor = _page(connection, cursor, limit, wanted)
         if rows:
             return Changes([*_files(connection, rows), *rows], cursor)
 
 
-def _page(connection: sqlite3.Connection, cursor: ChangesCursor, limit: int) -> tuple[list[Row], ChangesCursor]:
+def changes_end(connection: sqlite3.Connection) -> ChangesCursor:
+    """The cursor after all that is there now."""
+    now = _now(connection)
+    return ChangesCursor(now, now)
+
+
+def _now(connection: sqlite3.Connection) -> tuple[int, int]:
+    """The last revision and the last event."""
+    return last_revision(connection), last_event(connection)
+
+
+def _page(
+    connection: sqlite3.Connection, cursor: ChangesCursor, limit: int, kinds: list[RowKind]
+) -> tuple[list[Row], ChangesCursor]:
     """The next rows of a round; none where the last page ended with its last row."""
     read = _Round(connection, cursor.since[0], cursor.since[1], cursor.until[1])
-    rows, place = _read(read, list(_READERS), cursor.kind, cursor.place, limit)
+    rows, place = _read(read, kinds, cursor.kind, cursor.place, limit)
     if place is None:
         return rows, ChangesCursor(cursor.until, cursor.until)
     return rows, ChangesCursor(cursor.since, cursor.until, place[0], place[1])
 
 
 def _read(
-    read: _Round, kinds: list[str], first: str, after: RowPlace, limit: int
+    read: _Round, kinds: Sequence[RowKind], first: str, after: RowPlace, limit: int
 ) -> tuple[list[Row], tuple[str, RowPlace] | None]:
     """Rows of these kinds from a place on, and the kind and place to go on after; ``None`` at the end."""
     rows: list[Row] = []
     size = 0
-    for kind in kinds[kinds.index(first) :]:
+    names: list[str] = [*kinds]
+    for kind in kinds[names.index(first) :]:
         for row, place in _READERS[kind](read, after if kind == first else _START):
             rows.append(row)
             size += _size(row)
@@ -274,7 +292,7 @@ def session_changes(connection: sqlite3.Connection, cursor: ChangesCursor, limit
     """About ``limit`` rows of the session that a cursor is in; after the last one it is between two rounds again."""
     session, *place = cursor.place
     read = _Round(connection, -1, 0, last_event(connection), int(session))
-    kinds = [kind for kind in _READERS if kind != "removed"]
+    kinds: list[RowKind] = [kind for kind in _READERS if kind != "removed"]
     rows, found = _read(read, kinds, str(place[0]) if place else kinds[0], tuple(place[1:]), limit)
     if found is None:
         return Changes(_files(connection, rows) + rows, ChangesCursor(cursor.until, cursor.until))

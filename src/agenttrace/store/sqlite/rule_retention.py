@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
+from agenttrace.store.rule_reasons import why, written
 from agenttrace.store.rules import FIRED_STATES, OPEN_STATES
 from agenttrace.store.sqlite.database import marks, transaction
 from agenttrace.store.sqlite.rule_events import BY_SILENCE, wanted_kinds
@@ -36,6 +37,24 @@ UPDATE OR IGNORE rule_firings SET event_key = once_key, kind = '', session_id = 
     at = 0, facts = NULL, state = 'done', reason = NULL, fired_at = NULL, day = NULL, ended_at = NULL, message = NULL
 WHERE firing_no IN {numbers}
 """
+
+
+#: What messages about a session said: titles, tools, answers.
+_MESSAGES = "SELECT coalesce(message, firing_no) FROM rule_firings WHERE session_id = :session"
+_FORGET = (
+    f"UPDATE rule_actions SET answer = NULL, error = NULL WHERE firing_no IN ({_MESSAGES})",
+    f"UPDATE rule_attempts SET detail = '' WHERE firing_no IN ({_MESSAGES})",
+    "UPDATE rule_firings SET facts = NULL, reason = iif(state IN ('skipped', 'failed'), :reason, reason) "
+    "WHERE session_id = :session",
+    "UPDATE rule_events SET facts = NULL WHERE session_id = :session",
+)
+
+
+def forget_texts(connection: sqlite3.Connection, session: int) -> None:
+    """Remove what was written of a session, whose texts are removed; inside a transaction of the caller's."""
+    reason = written(why("session_removed"))
+    for statement in _FORGET:
+        connection.execute(statement, {"session": session, "reason": reason})
 
 
 def prune_firings(connection: sqlite3.Connection, cutoff: float, now: float) -> Iterator[int]:

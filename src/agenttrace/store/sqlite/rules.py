@@ -32,7 +32,7 @@ from agenttrace.store.rules import (
 from agenttrace.store.sqlite.database import marks, transaction
 from agenttrace.store.sqlite.rule_events import note_events
 from agenttrace.store.sqlite.rule_past import RulePast
-from agenttrace.store.sqlite.rule_retention import old_firings, prune_firings
+from agenttrace.store.sqlite.rule_retention import forget_texts, old_firings, prune_firings
 
 _EVENT = "kind, session_id, span_id, turn_index, at, facts"
 _FIRING = (
@@ -453,6 +453,12 @@ class Rules:
     def measure(self, cutoff: float, now: float) -> int:
         """How many firings that would remove."""
         return old_firings(self._connection, cutoff, now)
+
+    def forget_texts(self, sessions: Iterable[int]) -> None:
+        """Remove what was written of sessions whose texts are removed; what fired stays known."""
+        with transaction(self._connection):
+            for session in sessions:
+                forget_texts(self._connection, session)
 
     # -- what users ask for -----------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -59,7 +59,7 @@ from agenttrace.store.questions import (
     UsageQuery,
     UsageRow,
 )
-from agenttrace.store.rows import Changes, ChangesCursor, Row
+from agenttrace.store.rows import Changes, ChangesCursor, Row, RowKind
 from agenttrace.store.session_state import LIMITS, StateLimits
 from agenttrace.store.span_tree import StoredTraces, Subagents, over_at
 from agenttrace.store.sqlite import (
@@ -436,8 +436,16 @@ class SqliteStore(Store):
 
     # -- copies in other stores -------------------------------------------------------------------------------
 
-    def changes_since(self, cursor: ChangesCursor = ChangesCursor(), limit: int = 1000) -> Changes:  # noqa: B008 - frozen
-        return changes.changes(self.connection, cursor, limit)
+    def changes_since(
+        self,
+        cursor: ChangesCursor = ChangesCursor(),  # noqa: B008 - frozen
+        limit: int = 1000,
+        kinds: Collection[RowKind] | None = None,
+    ) -> Changes:
+        return changes.changes(self.connection, cursor, limit, kinds)
+
+    def changes_end(self) -> ChangesCursor:
+        return changes.changes_end(self.connection)
 
     def rows_after(self, cursor: ChangesCursor) -> int:
         """About how many rows changed after the cursor."""

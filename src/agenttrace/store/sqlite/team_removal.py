@@ -17,6 +17,7 @@ from agenttrace.store.sqlite.database import transaction
 from agenttrace.store.sqlite.removal import remove_words
 from agenttrace.store.sqlite.retention import OLD_SESSIONS, empty_session
 from agenttrace.store.sqlite.revisions import next_revision, note_removed, revise_sessions
+from agenttrace.store.sqlite.rule_retention import forget_texts
 from agenttrace.store.sqlite.team_copies import Copies
 from agenttrace.store.sqlite.team_shown import REMOVE_BLOCKS
 from agenttrace.store.sqlite.team_textless import Textless
@@ -86,6 +87,7 @@ def _empty(connection: sqlite3.Connection, session: int, *, forget: bool) -> Non
         _empty_copies(connection, session, forget=forget)
         connection.execute(REMOVE_BLOCKS, (session,))
         empty_session(connection, session)
+        forget_texts(connection, session)
         if forget:
             connection.execute("UPDATE sessions SET project = NULL, person = NULL WHERE id = ?", (session,))
             _remove_annotations(connection, session, revision + 1)

@@ -11,8 +11,8 @@ from agenttrace.views.times import iso
 
 if TYPE_CHECKING:
     from agenttrace.serve.api.trace_reader import TraceReader
+    from agenttrace.store.rule_store import RuleStore
     from agenttrace.store.rules import Answered
-    from agenttrace.store.sqlite.store import SqliteStore
 
 #: Between two looks.
 POLL_SECONDS = 0.25
@@ -53,7 +53,7 @@ class Notices:
     async def since(self, number: int | None) -> FoundNotices:
         """Those after a number; ``None``: none, and the number to continue from."""
 
-        def read(store: SqliteStore) -> FoundNotices:
+        def read(store: RuleStore) -> FoundNotices:
             last = store.rules.last_attempt()
             # A number that is not reached is from a store that was replaced.
             if number is None or number >= last:
@@ -62,7 +62,7 @@ class Notices:
                 last, [(each.attempt, _notice(each)) for each in store.rules.notices_since(number, _MOST)]
             )
 
-        return await self._reader.query_machine(read, empty=lambda: FoundNotices(0, []))
+        return await self._reader.query_rules(read, empty=lambda: FoundNotices(0, []))
 
 
 def _notice(each: Answered) -> LiveNotice:

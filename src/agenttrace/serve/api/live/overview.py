@@ -29,8 +29,8 @@ from agenttrace.serve.api.shapes.runs import RunState
 from agenttrace.serve.api.shapes.sessions import SessionRow
 from agenttrace.serve.context import ServerContext
 from agenttrace.store.questions import UsageQuery, UsageRow
+from agenttrace.store.rule_store import RuleStore
 from agenttrace.store.session_state import recent_since
-from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.attention import Attention, active_rules, in_order, of_exports, of_limits, of_recorder, of_rules
 from agenttrace.views.limits import limits_fields
 from agenttrace.views.overview import overview_fields
@@ -119,11 +119,11 @@ class _Sources:
     async def _look(self) -> list[Attention]:
         settings, prices = self._context.settings, self._context.index.prices
 
-        def read(store: SqliteStore) -> list[Attention]:
+        def read(store: RuleStore) -> list[Attention]:
             limits = limits_fields(store, settings, prices)
             return [*of_rules(store.rules.states(), active_rules(store, settings)), *of_limits(limits)]
 
-        return await self._context.reader.query_machine(read, empty=list)
+        return await self._context.reader.query_rules(read, empty=list)
 
     def _summed(self, days: list[str], usage: list[UsageRow]) -> dict[str, Any]:
         """Today, the last days and each of them by model and agent; the same usage is not added up again."""

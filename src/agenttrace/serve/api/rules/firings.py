@@ -17,11 +17,11 @@ from agenttrace.serve.api.lists import BIGGEST, Cursor, Limit, Name, page_of, pl
 from agenttrace.serve.api.rules.rule_files import tables_now
 from agenttrace.serve.api.sessions.lookup import session_named
 from agenttrace.serve.api.shapes.rules import RuleFiringList, RuleRetry
-from agenttrace.serve.api.trace_reader import change_store
+from agenttrace.serve.api.trace_reader import change_rules
 from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
+from agenttrace.store.rule_store import RuleStore
 from agenttrace.store.rules import FiringState
-from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.rules import RuleFiringDetail, firing_detail, firings_of
 
 Number = Annotated[int, Path(ge=1, le=BIGGEST)]
@@ -46,23 +46,23 @@ def firings_router(context: ServerContext) -> APIRouter:
     ) -> Response:
         before = place_of(cursor)
 
-        def read(store: SqliteStore) -> RuleFiringList:
+        def read(store: RuleStore) -> RuleFiringList:
             number = None if session is None else session_named(store, session).id
             found = store.rules.firings(rule=rule, states=state, session=number, before=before, limit=limit + 1)
             page, following = page_of(found, limit, lambda each: each.number)
             return RuleFiringList(firings_of(store, page, Cashier.load(context.settings)), following)
 
-        return answer(request, await context.reader.query_machine(read, empty=lambda: RuleFiringList([], None)))
+        return answer(request, await context.reader.query_rules(read, empty=lambda: RuleFiringList([], None)))
 
     @router.get(
         "/rules/firings/{number:int}",
         **endpoint("A firing with its actions and attempts", RuleFiringDetail, 401, 404, 422),
     )
     async def show_firing(request: Request, number: Number) -> Response:
-        def read(store: SqliteStore) -> RuleFiringDetail | None:
+        def read(store: RuleStore) -> RuleFiringDetail | None:
             return firing_detail(store, number, Cashier.load(context.settings))
 
-        found = await context.reader.query_machine(read, empty=lambda: None)
+        found = await context.reader.query_rules(read, empty=lambda: None)
         if found is None:
             raise ProblemError(404, f"There is no firing {number}.")
         return answer(request, found)
@@ -75,7 +75,7 @@ def firings_router(context: ServerContext) -> APIRouter:
         async with audited(request, "rule.retry", f"firing {number}"):
             tables = await asyncio.to_thread(tables_now, context)
 
-            def change(store: SqliteStore) -> RuleRetry:
+            def change(store: RuleStore) -> RuleRetry:
                 if store.rules.firing(number) is None:
                     raise ProblemError(404, f"There is no firing {number}.")
                 if not retry(store, tables, [number], day=day_of(time.time_ns() // 1000)):
@@ -86,6 +86,6 @@ def firings_router(context: ServerContext) -> APIRouter:
                     raise ProblemError(409, problem)
                 return RuleRetry(number, True)
 
-            return answer(request, await change_store(context.reader.source, change))
+            return answer(request, await change_rules(context.reader.source, change))
 
     return router

@@ -25,10 +25,11 @@ from agenttrace.serve.api.answers import Cached, answer, endpoint
 from agenttrace.serve.api.lists import micros_of
 from agenttrace.serve.api.rules.rule_files import Wish, environ_of, named_rule, tables_now, write
 from agenttrace.serve.api.shapes.rules import RuleApp, RuleChange, RuleEngineState, RuleList
-from agenttrace.serve.api.trace_reader import change_store
+from agenttrace.serve.api.trace_reader import change_rules
 from agenttrace.serve.bodies import StrictModel, documented_body, read_body
 from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
+from agenttrace.store.rule_store import RuleStore
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.rules import Rule, RuleTrial, action_of, event_kinds, rules_of, trial_of
 
@@ -102,10 +103,10 @@ def rules_router(context: ServerContext) -> APIRouter:
         return answer(request, RuleChange(name) if found is None else found)
 
     async def switched(tables: RuleTables, rule: RuleSettings, mode: RuleMode | None) -> None:
-        def change(store: SqliteStore) -> None:
+        def change(store: RuleStore) -> None:
             switch(store, tables, rule, mode, home=context.settings.home, day_of=day_of)
 
-        await change_store(context.reader.source, change)
+        await change_rules(context.reader.source, change)
 
     async def written(request: Request, kind: Written, name: str, table: dict[str, Any], wish: Wish) -> RuleTables:
         async with audited(request, f"{kind.removesuffix('s')}.{wish}", name):
@@ -220,10 +221,10 @@ async def _listed(context: ServerContext, day: str) -> RuleList:
     tables, problem = await asyncio.to_thread(_readable, context)
     home = context.settings.home
 
-    def read(store: SqliteStore) -> list[Rule]:
+    def read(store: RuleStore) -> list[Rule]:
         return rules_of(store, tables, day=day, cashier=Cashier.load(context.settings))
 
-    items = await context.reader.query_machine(read, empty=lambda: rules_of(None, tables, day=day))
+    items = await context.reader.query_rules(read, empty=lambda: rules_of(None, tables, day=day))
     pid = owner(home)
     apps, apps_problem = await asyncio.to_thread(_apps, context)
     return RuleList(
