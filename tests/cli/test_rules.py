@@ -80,6 +80,10 @@ def test_a_rule_is_tried_switched_and_its_firings_are_run_again(ruled: Program) 
     trial = ruled.json("rules", "test", "tools", "--since", "7d")
     assert (trial["events"], trial["fired"], trial["messages"]) == (2, 2, 2)
     assert "2 events of 2 would have fired tools" in ruled.run("rules", "test", "tools").stdout
+    budget = ruled.json("rules", "test", "budget")
+    assert (budget["events"], budget["tokens"], budget["cost"]) == (0, 0, None)
+    assert budget["remarks"][0]["code"] == "budgets_of_now"
+    assert "Budgets, prices and exchange rates are those of now." in ruled.run("rules", "test", "budget").stderr
     assert ruled.json("rules", "log") == []
     ruled.run("rules", "disable", "tools")
     ruled.run("rules", "enable", "done", "--dry")
@@ -94,7 +98,6 @@ def test_a_rule_is_tried_switched_and_its_firings_are_run_again(ruled: Program) 
     [
         (("enable", "wating"), 2, "Did you mean waiting?"),
         (("test", "nothing"), 2, "there is no rule 'nothing'"),
-        (("test", "budget"), 1, "agenttrace rules enable budget --dry"),
         (("log", "nothing"), 2, "there is no rule 'nothing'"),
         (("log", "--state", "fired"), 2, "there is no state 'fired'"),
         (("show", "99"), 1, "agenttrace rules log"),

@@ -25,6 +25,8 @@ _CURSOR = "secrets"
 _LINES, _BYTES = 2_000, 2_000_000
 #: How often there is a look where nothing was left to read.
 _SECONDS = 1.0
+#: Bytes of lines that a look at the past reads at most, the latest.
+_PAST_BYTES = 100_000_000
 #: Secrets that were noted; the same one is in most later lines of a session.
 _REMEMBERED = 20_000
 _MARKER = re.compile(r"\[masked:([a-z0-9-]+)\]")
@@ -142,30 +144,67 @@ class SecretSource:
         return found
 
     def _events(self, line: EventLine) -> Iterator[RuleEvent]:
-        for kind, digest in sorted(find_secrets(line.raw.decode("utf-8", "replace"), self._mask)):
-            key = key_of(KIND, line.session, kind, digest)
+        for key, kind in _secrets_of(line, self._mask):
             if key in self._known:
                 continue
             self._known[key] = None
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-            yield RuleEvent(
-                key=key,
-                kind=KIND,
-                at=self._time_of(line),
-                session=line.session,
-                span=line.span_id,
-                turn=line.turn_index,
-                facts={"kind": kind, "certain": is_certain(kind)},
-            )
+            yield _event_of(self._store, line, key, kind)
 
-    def _time_of(self, line: EventLine) -> int:
-        """When a line was written, as far as its span or its session tells."""
-        sessions = self._store.sessions_by_number([line.session])
-        if not sessions:
-            return 0
-        if line.span_id is not None:
-            span = self._store.spans_by_id(sessions[0], [line.span_id], attributes=False).get(line.span_id)
-            if span is not None:
-                return span.end or span.start
-        return sessions[0].last_at or 0
+
+class PastSecrets(NamedTuple):
+    """Secrets of lines that were recorded since a moment."""
+
+    events: list[RuleEvent]
+    #: How many bytes of the latest lines were read, where that was not all.
+    cut_at: int | None
+
+
+def past_secrets(store: SqliteStore, mask: MaskText, since: int) -> PastSecrets:
+    """Each secret once for its session, by the first line that has it; read from the latest lines back."""
+    first, last, size = store.rules.first_event_since(since), store.last_event(), 0
+    found: dict[bytes, RuleEvent] = {}
+    while last >= first and size < _PAST_BYTES:
+        begin = max(first, last - _LINES + 1)
+        new: dict[bytes, RuleEvent] = {}
+        for line in store.lines(after=begin - 1, limit=_LINES):
+            if line.event_no > last:
+                break
+            size += len(line.raw)
+            for key, kind in _secrets_of(line, mask):
+                if key not in new:
+                    new[key] = _event_of(store, line, key, kind)
+        found |= new
+        last = begin - 1
+    return PastSecrets(list(found.values()), None if last < first else size)
+
+
+def _secrets_of(line: EventLine, mask: MaskText) -> list[tuple[bytes, str]]:
+    """The keys of the events of a line, each with the kind of its secret."""
+    found = sorted(find_secrets(line.raw.decode("utf-8", "replace"), mask))
+    return [(key_of(KIND, line.session, kind, digest), kind) for kind, digest in found]
+
+
+def _event_of(store: SqliteStore, line: EventLine, key: bytes, kind: str) -> RuleEvent:
+    return RuleEvent(
+        key=key,
+        kind=KIND,
+        at=_time_of(store, line),
+        session=line.session,
+        span=line.span_id,
+        turn=line.turn_index,
+        facts={"kind": kind, "certain": is_certain(kind)},
+    )
+
+
+def _time_of(store: SqliteStore, line: EventLine) -> int:
+    """When a line was written, as far as its span or its session tells."""
+    sessions = store.sessions_by_number([line.session])
+    if not sessions:
+        return 0
+    if line.span_id is not None:
+        span = store.spans_by_id(sessions[0], [line.span_id], attributes=False).get(line.span_id)
+        if span is not None:
+            return span.end or span.start
+    return sessions[0].last_at or 0
