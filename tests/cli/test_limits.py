@@ -6,6 +6,7 @@ import json
 import time
 
 from .conftest import Program
+from .test_doctor import checks
 
 MONTH = '[budgets.all-agents-of-this-machine]\nperiod = "month"\ntokens = 1_000\n'
 
@@ -46,6 +47,25 @@ def test_budgets_and_windows_in_one_view(program: Program) -> None:
     assert [(each["agent"], each["name"], each["share"]) for each in found["windows"]] == [
         ("claude-code", "five_hour", 0.42)
     ]
+
+
+def test_doctor_names_currencies_without_a_rate(program: Program) -> None:
+    """And rates that have no effect; with a rate a budget of mixed currencies is computed, the originals beside."""
+    text = '[usage]\ncurrency = "EUR"\n[budgets.b]\nlimit = 5\n'
+    text += '[prices.gpt-5]\ncurrency = "USD"\ninput = 1\noutput = 1\n'
+    _settings(program, text)
+    _spend(program, 2_000_000)
+    found = checks(program)["currency"]
+    assert (found["state"], found["found"]) == ("warn", "costs in USD have no rate to EUR, and are not in sums")
+    assert "[usage.rates]" in found["fix"]
+    assert "usage.rates.USD" in program.json("limits")["budgets"][0]["problem"]
+    _settings(program, text + "[usage.rates]\nUSD = 0.5\n")
+    assert checks(program)["currency"]["state"] == "ok"
+    (budget,) = program.json("limits")["budgets"]
+    assert (budget["spent"], budget["currency"], budget["problem"]) == (1.0, "EUR", None)
+    assert budget["amounts"] == {"USD": 2.0}
+    _settings(program, "[usage.rates]\nUSD = 0.5\n")
+    assert "no effect" in checks(program)["currency"]["found"]
 
 
 def test_before_anything_was_recorded(program: Program) -> None:

@@ -395,8 +395,10 @@ def _spent(unit: str, bill: Bill, usage: UsageSettings) -> _Spent:
 def not_comparable(currencies: Sequence[str], usage: UsageSettings) -> str:
     """Why amounts cannot be added, with the setting that is missing."""
     listed = " and ".join(currencies)
-    if not {*currencies} <= {"USD", "CNY"}:
-        return f"costs are in {listed}; only USD and CNY are converted (usage.exchange_rate)"
+    if not {*currencies, usage.currency} <= {"USD", "CNY", "native"}:
+        lacking = [f"usage.rates.{each}" for each in currencies if each != usage.currency]
+        names = ["usage.currency", "usage.rates"] if usage.currency == "native" else lacking
+        return f"costs are in {listed}; set {' and '.join(names)} in agenttrace.toml"
     missing = [] if usage.exchange_rate is not None else ["usage.exchange_rate"]
     if usage.currency == "native":
         missing.insert(0, "usage.currency")
