@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
+
+from agenttrace.hooks import json_text
 
 from .conftest import Program
 from .test_doctor import checks
@@ -105,6 +109,29 @@ def test_hooks_are_shown_before_they_are_written(program: Program) -> None:
     program.run("hooks", "uninstall", "claude-code", "--yes")
     assert not file.exists()
     assert "Agents: claude-code" in program.run("hooks", "install", "vim", code=2).stderr
+
+
+def test_a_status_line_of_the_user_is_kept(program: Program) -> None:
+    """It is called by AgentTrace's, and stands there again when that is taken out; hooks are installed in any case."""
+    file = program.user / ".claude/settings.json"
+    file.parent.mkdir()
+    text = '{\n  "statusLine": { "type": "command", "command": "echo \\"it\'s mine\\"" } // keep\n}\n'
+    file.write_text(text)
+    program.run("hooks", "install", "claude", "--yes", "--statusline")
+    command = json_text.parse(file.read_text()).value()["statusLine"]["command"]
+    said = json.dumps({"session_id": "s", "model": {"display_name": "Opus"}})
+    environment = {**os.environ, "AGENTTRACE_HOME": str(program.home)}
+    done = subprocess.run(command, shell=True, input=said, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "it's mine\nOpus\n"
+    status = {each["agent"]: each for each in program.json("hooks", "status")}["claude-code"]
+    assert (status["installed"], status["statusline"]) == (True, True)
+    program.run("hooks", "uninstall", "claude", "--yes")
+    assert file.read_text() == text
+    file.write_text('{"statusLine": "off"}')
+    refused = program.run("hooks", "install", "claude", "--yes", "--statusline", code=1)
+    assert "agenttrace statusline --then" in " ".join(refused.stderr.split())
+    status = {each["agent"]: each for each in program.json("hooks", "status")}["claude-code"]
+    assert (status["installed"], status["statusline"]) == (True, False)
 
 
 def test_doctor_names_budgets_that_cannot_be_computed(program: Program) -> None:
