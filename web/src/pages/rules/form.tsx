@@ -4,11 +4,11 @@ import { useId, useState } from "react";
 import { change, post } from "../../api/client";
 import { useTeam } from "../../api/queries";
 import type { Rule, RuleList, RuleTrial } from "../../api/shapes";
-import { Button, Drawer, Failed } from "../../parts";
+import { Button, Drawer, Failed, Text } from "../../parts";
 import { useText } from "../../text";
 import { ActionsField } from "./actions-field";
 import type { Draft } from "./draft";
-import { draftOf, durationText, filtersOf, hasErrors, newDraft, tableOf } from "./draft";
+import { draftOf, durationText, filtersOf, hasErrors, keptFilters, newDraft, tableOf } from "./draft";
 import { ChoiceField, Field } from "./field";
 import { formText } from "./form-text";
 import styles from "./rules.module.css";
@@ -120,6 +120,7 @@ function Filters({ draft, onChange }: PartProps) {
   const t = useText(text);
   const w = useText(formText);
   const team = useTeam() !== undefined;
+  const kept = Object.entries(keptFilters(draft)).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
   const offered = (name: keyof Draft["where"]) => team || (name !== "machine" && name !== "person") || draft.where[name] !== "";
   return (
     <fieldset className={styles.group}>
@@ -147,6 +148,11 @@ function Filters({ draft, onChange }: PartProps) {
           />
         )}
       </div>
+      {kept.length > 0 && (
+        <p className="faint">
+          <Text>{w.keptFilters(kept.join(", "))}</Text>
+        </p>
+      )}
     </fieldset>
   );
 }
