@@ -137,14 +137,16 @@ def test_what_was_stuck_live_is_what_is_tried(rig: MakeRig) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("period", ["day", "week", "month"])
-def test_budgets_are_crossed_when_a_response_reaches_the_threshold(tmp_path: Path, period: str, seed: int) -> None:
+@pytest.mark.parametrize(("period", "limit"), [("day", 10), ("week", 60), ("month", 120)])
+def test_budgets_are_crossed_when_a_response_reaches_the_threshold(
+    tmp_path: Path, period: str, limit: int, seed: int
+) -> None:
     """The moments and thresholds of a naive reference; the keys are those of the engine."""
     chance = random.Random(seed)
     times = sorted(NOON + chance.randrange(12 * DAY // HOUR) * HOUR for _ in range(30))
     spent = [Spent(name=str(n), at=at, model=chance.choice((DOLLAR, YUAN))) for n, at in enumerate(times)]
     usage = {"currency": "CNY", "exchange_rate": 7.0}
-    settings = settings_with(tmp_path, {"b": {"period": period, "limit": 30}}, **usage)
+    settings = settings_with(tmp_path, {"b": {"period": period, "limit": limit}}, **usage)
     since, until = NOON + 4 * DAY, NOON + 10 * DAY
     with opened(settings) as store:
         spend(store, *spent)
@@ -158,9 +160,10 @@ def test_budgets_are_crossed_when_a_response_reaches_the_threshold(tmp_path: Pat
         place = {"day": day, "week": (day + 3) // 7, "month": 0}[period]
         before = sums.get(place, 0.0)
         sums[place] = before + (7.0 if each.model == DOLLAR else 1.0)
-        expected += [(each.at, share) for share in (0.5, 0.8, 1.0) if before < share * 30 <= sums[place]]
+        expected += [(each.at, share) for share in (0.5, 0.8, 1.0) if before < share * limit <= sums[place]]
     found = [(each.facts.event.at, each.facts.event.facts["threshold"]) for each in trial.fired()]
     assert sorted(found) == [each for each in expected if since <= each[0] < until]
+    assert len(trial.tried) == len(found), "each threshold once"
     assert {each.facts.event.key for each in trial.fired()} <= live
     assert "budgets_of_now" in codes(trial)
 

@@ -228,8 +228,9 @@ class _Counter:
             if not known.left or amount is None or amount + _ROUNDING < budget.warn[-known.left] * _limit(budget):
                 continue
             state = BudgetState(**_figures(budget, known.bill, self._settings.usage), **place.fields)
+            new = crossings([state])[len(budget.warn) - known.left :]
             known.left = len(budget.warn) - len(state.crossed)
-            yield from ((at, each) for each in crossings([state]) if since <= at < until)
+            yield from ((at, each) for each in new if since <= at < until)
 
     def _used_in(self, budget: BudgetSettings, until: int) -> Iterator[tuple[int, _Place, UsageRow]]:
         """The responses that a budget is about, in order, from the beginning of its period on; read day by day."""
