@@ -18,6 +18,7 @@ import msgspec
 from agenttrace.store.questions import EventLine
 from agenttrace.store.rules import RuleEvent, key_of
 from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.store import Store
 
 KIND = "secret.found"
 _CURSOR = "secrets"
@@ -99,9 +100,8 @@ class SecretSource:
     """Looks for secrets in what is recorded, while a rule asks for them."""
 
     def __init__(self, store: SqliteStore, mask: MaskText, steady: Callable[[], float] = time.monotonic) -> None:
-        self._store, self._mask, self._steady = store, mask, steady
+        self._store, self._secrets, self._steady = store, LineSecrets(store, mask), steady
         self._next = 0.0
-        self._known: OrderedDict[bytes, None] = OrderedDict()
 
     def __call__(self, wanted: Mapping[str, int]) -> Iterator[RuleEvent]:
         """Read on; what is found is noted together with the cursor, so nothing is left to be noted."""
@@ -112,7 +112,12 @@ class SecretSource:
             if not lines:
                 self._next = self._steady() + _SECONDS
             if lines or cursor.since != since:
-                events = [event for line in lines for event in self._events(line)]
+                secrets = self._secrets
+                events = [
+                    event
+                    for line in lines
+                    for event in secrets.events(line.session, line.span_id, line.turn_index, line.raw)
+                ]
                 last = lines[-1].event_no if lines else cursor.number
                 mark = self._store.event_mark(last)
                 name = "" if mark is None else mark.event_id.hex()
@@ -143,14 +148,43 @@ class SecretSource:
                 break
         return found
 
-    def _events(self, line: EventLine) -> Iterator[RuleEvent]:
-        for key, kind in _secrets_of(line, self._mask):
+
+class LineSecrets:
+    """Tells the events of a line; the same secret is in most later lines of a session."""
+
+    def __init__(self, store: Store, mask: MaskText) -> None:
+        self._store, self._mask = store, mask
+        self._known: OrderedDict[bytes, None] = OrderedDict()
+
+    def events(self, session: int, span: bytes | None, turn: int, raw: bytes) -> Iterator[RuleEvent]:
+        """The secrets of a line that were not in one that was looked at lately."""
+        for kind, digest in sorted(find_secrets(raw.decode("utf-8", "replace"), self._mask)):
+            key = key_of(KIND, session, kind, digest)
             if key in self._known:
                 continue
             self._known[key] = None
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-            yield _event_of(self._store, line, key, kind)
+            yield RuleEvent(
+                key=key,
+                kind=KIND,
+                at=self._time_of(session, span),
+                session=session,
+                span=span,
+                turn=turn,
+                facts={"kind": kind, "certain": is_certain(kind)},
+            )
+
+    def _time_of(self, session: int, span_id: bytes | None) -> int:
+        """When a line was written, as far as its span or its session tells."""
+        sessions = self._store.sessions_by_number([session])
+        if not sessions:
+            return 0
+        if span_id is not None:
+            span = self._store.spans_by_id(sessions[0], [span_id], attributes=False).get(span_id)
+            if span is not None:
+                return span.end or span.start
+        return sessions[0].last_at or 0
 
 
 class PastSecrets(NamedTuple):
@@ -166,45 +200,12 @@ def past_secrets(store: SqliteStore, mask: MaskText, since: int) -> PastSecrets:
     first, last, size = store.rules.first_event_since(since), store.last_event(), 0
     found: dict[bytes, RuleEvent] = {}
     while last >= first and size < _PAST_BYTES:
-        begin = max(first, last - _LINES + 1)
-        new: dict[bytes, RuleEvent] = {}
+        begin, secrets = max(first, last - _LINES + 1), LineSecrets(store, mask)
         for line in store.lines(after=begin - 1, limit=_LINES):
             if line.event_no > last:
                 break
             size += len(line.raw)
-            for key, kind in _secrets_of(line, mask):
-                if key not in new:
-                    new[key] = _event_of(store, line, key, kind)
-        found |= new
+            events = secrets.events(line.session, line.span_id, line.turn_index, line.raw)
+            found |= {event.key: event for event in events}
         last = begin - 1
     return PastSecrets(list(found.values()), None if last < first else size)
-
-
-def _secrets_of(line: EventLine, mask: MaskText) -> list[tuple[bytes, str]]:
-    """The keys of the events of a line, each with the kind of its secret."""
-    found = sorted(find_secrets(line.raw.decode("utf-8", "replace"), mask))
-    return [(key_of(KIND, line.session, kind, digest), kind) for kind, digest in found]
-
-
-def _event_of(store: SqliteStore, line: EventLine, key: bytes, kind: str) -> RuleEvent:
-    return RuleEvent(
-        key=key,
-        kind=KIND,
-        at=_time_of(store, line),
-        session=line.session,
-        span=line.span_id,
-        turn=line.turn_index,
-        facts={"kind": kind, "certain": is_certain(kind)},
-    )
-
-
-def _time_of(store: SqliteStore, line: EventLine) -> int:
-    """When a line was written, as far as its span or its session tells."""
-    sessions = store.sessions_by_number([line.session])
-    if not sessions:
-        return 0
-    if line.span_id is not None:
-        span = store.spans_by_id(sessions[0], [line.span_id], attributes=False).get(line.span_id)
-        if span is not None:
-            return span.end or span.start
-    return sessions[0].last_at or 0
