@@ -171,6 +171,13 @@ def test_the_exchange_rate_is_exact(home: Path) -> None:
     assert load_settings(environ).usage.exchange_rate == Decimal("6.9")
 
 
+def test_rates_are_exact(home: Path) -> None:
+    """Of any currency, whole numbers as well."""
+    write(home, '[usage]\ncurrency = "EUR"\n[usage.rates]\nCNY = 0.1234567890123456789\nKWD = 3\n')
+    assert load_settings().usage.currency == "EUR"
+    assert load_settings().usage.rates == {"CNY": Decimal("0.1234567890123456789"), "KWD": Decimal(3)}
+
+
 @pytest.mark.parametrize(
     ("text", "key", "fix"),
     [
@@ -193,7 +200,12 @@ def test_the_exchange_rate_is_exact(home: Path) -> None:
         ("[record]\npaths = 'one'", "record.paths", "a list"),
         ("[record]\npaths = [1]", "record.paths", "a list"),
         ("[record]\npaths = 2026-11-15", "record.paths", "a list"),
-        ("[usage]\ncurrency = 'EUR'", "usage.currency", '"native"'),
+        ("[usage]\ncurrency = 'euro'", "usage.currency", '"native"'),
+        ("[usage]\nrates = 7", "usage.rates", "a table"),
+        ("[usage.rates]\ncny = 7", "usage.rates", "a table"),
+        ("[usage.rates]\nCNY = 0", "usage.rates", "above 0"),
+        ("[usage.rates]\nCNY = nan", "usage.rates", "above 0"),
+        ("[usage.rates]\nCNY = 'seven'", "usage.rates", "above 0"),
         ("[usage]\ntimezone = 'Mars/Olympus'", "usage.timezone", "Asia/Shanghai"),
         ("[usage]\ntimezone = '../etc'", "usage.timezone", "Asia/Shanghai"),
         ("[usage]\nexchange_rate = 0", "usage.exchange_rate", "above 0"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,11 @@ from agenttrace.hooks.entries import (
     HookConflictError,
     own_commands,
     with_hooks,
-    with_status_line,
     without_hooks,
-    without_status_line,
 )
 from agenttrace.hooks.installing import HookError, Installer
 from agenttrace.hooks.json_text import BadDocumentError
+from agenttrace.hooks.status_line import with_status_line, without_status_line
 from agenttrace.hooks.targets import TARGETS, Target, find_target
 
 COMMAND = "/opt/agent trace/bin/agenttrace guard --agent claude-code"
@@ -95,7 +95,7 @@ def test_a_document_as_programs_write_it_is_the_same_to_the_letter(
     if document and document.get("hooks") != {} and [] not in (document.get("hooks") or {}).values():
         assert back == text
     if "statusLine" not in document:
-        assert json.loads(without_status_line(with_status_line(text, STATUS).text)) == document
+        assert json.loads(without_status_line(with_status_line(text, STATUS))) == document
 
 
 @given(documents, _styles)
@@ -141,16 +141,58 @@ def test_hooks_of_others_stay() -> None:
     assert without_hooks(moved, ()).text == text
 
 
-def test_a_status_line_of_another_program_stays() -> None:
-    """It is neither replaced nor taken out."""
-    text = '{"statusLine": {"type": "command", "command": "starship"}}'
-    with pytest.raises(HookConflictError):
+def test_one_s_own_status_line_is_there_once() -> None:
+    """Put in again it is the same; another copy of the program takes its place, with the fields that the user added."""
+    own = with_status_line("{}", STATUS)
+    assert with_status_line(own, STATUS) == own
+    padded = own.replace('"type"', '"padding": 0, "type"')
+    changed = json.loads(with_status_line(padded, f"/new{STATUS}"))["statusLine"]
+    assert (changed["command"], changed["padding"]) == (f"/new{STATUS}", 0)
+    assert json.loads(without_status_line(own)) == {}
+
+
+_commands = st.text(min_size=1).filter(str.strip)
+_odd_commands = st.sampled_from(["it's", "a 'b' \"c\"", "'\"'\"'", "x\\'y\n", "é\\u0027"])
+
+
+@given(_commands | _odd_commands, _styles)
+def test_the_user_s_status_line_is_called_and_comes_back(command: str, style: dict[str, Any]) -> None:
+    """As one word of a shell, whatever is in it; taken out, the document is what it was to the letter."""
+    text = json.dumps({"a": 1, "statusLine": {"type": "command", "command": command, "padding": 2}, "b": []}, **style)
+    wrapped = with_status_line(text, STATUS)
+    line = json.loads(wrapped)["statusLine"]
+    assert (line["type"], line["padding"]) == ("command", 2)
+    assert shlex.split(line["command"]) == [*STATUS.split(), "--then", command]
+    assert with_status_line(wrapped, STATUS) == wrapped
+    moved = with_status_line(wrapped, f"/new{STATUS}")
+    assert shlex.split(json.loads(moved)["statusLine"]["command"])[-1] == command
+    assert without_status_line(wrapped) == text
+    assert without_status_line(moved) == text
+    assert without_status_line(text) == text
+    escaped = with_status_line(text.replace("'", "\\u0027"), STATUS)
+    assert json.loads(escaped) == json.loads(wrapped)
+
+
+@pytest.mark.parametrize(
+    "line", ['"off"', "{}", '{"type": "static", "command": "x"}', '{"command": 3}', '{"command": " "}']
+)
+def test_a_status_line_that_is_no_command_stays(line: str) -> None:
+    """And the error names what to write."""
+    text = f'{{"statusLine": {line}}}'
+    with pytest.raises(HookConflictError, match="agenttrace statusline --then"):
         with_status_line(text, STATUS)
     assert without_status_line(text) == text
-    own = with_status_line("{}", STATUS).text
-    assert with_status_line(own, STATUS).text == own
-    assert json.loads(with_status_line(own, f"/new{STATUS}").text)["statusLine"]["command"] == f"/new{STATUS}"
-    assert json.loads(without_status_line(own)) == {}
+
+
+@pytest.mark.parametrize(
+    "command", [f"x; {STATUS}", f"{STATUS} | cut -c1-80", f'{STATUS} --then "x"', f"{STATUS} --then 'a' 'b'"]
+)
+def test_a_line_that_the_user_wrote_with_agenttrace_in_it_stays(command: str) -> None:
+    """It is the user's: it is neither called, which would print the line twice, nor taken out."""
+    text = json.dumps({"statusLine": {"type": "command", "command": command}})
+    with pytest.raises(HookConflictError, match="of your own"):
+        with_status_line(text, STATUS)
+    assert without_status_line(text) == text
 
 
 # -- files --------------------------------------------------------------------------------------------------------
@@ -222,6 +264,23 @@ def test_settings_are_the_same_afterwards(installer: Installer, tmp_path: Path) 
     installer.apply(installer.plan_uninstall(CLAUDE))
     assert json_text.parse(real.read_bytes().decode()).value() == {"hooks": {}, "model": "opus"}
     assert "// mine\r\n" in real.read_bytes().decode()
+
+
+def test_the_guard_is_installed_where_the_status_line_cannot_be(installer: Installer, tmp_path: Path) -> None:
+    """The plan says why; the status line alone is refused; and without it nothing is said about it."""
+    text = '{"statusLine": "off"}'
+    _claude(tmp_path, text)
+    plan = installer.plan_install(CLAUDE, status_line=True)
+    assert "--then" in (plan.status_line_problem or "")
+    installer.apply(plan)
+    status = installer.status(CLAUDE)
+    assert (status.installed, status.current, status.status_line) == (True, True, False)
+    assert installer.plan_install(CLAUDE, status_line=True).status_line_problem == plan.status_line_problem
+    with pytest.raises(HookError, match="--then"):
+        installer.plan_install(CLAUDE, status_line=True, guard=False)
+    assert installer.plan_install(CLAUDE).status_line_problem is None
+    installer.apply(installer.plan_uninstall(CLAUDE))
+    assert plan.path.read_text() == text
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from importlib import resources
 from typing import Any
@@ -324,6 +324,31 @@ def test_currencies_stay_apart_without_a_rate() -> None:
     assert displayed(5, "CNY", UsageSettings(currency="USD")) == (5, "CNY")
     assert displayed(5, "CNY", UsageSettings(exchange_rate=Decimal(7))) == (5, "CNY")
     assert displayed(5, "EUR", UsageSettings(currency="USD", exchange_rate=Decimal(7))) == (5, "EUR")
+
+
+@given(
+    st.integers(0, 10**15),
+    st.decimals("0.000001", 1_000_000, places=6),
+    st.sampled_from(("USD", "CNY", "EUR", "JPY")),
+    st.sampled_from(("USD", "CNY", "EUR", "native")),
+)
+def test_rates_convert_any_currency_to_that_of_the_user(micros: int, rate: Decimal, currency: str, wanted: str) -> None:
+    """Exactly, rounded once; what has no rate, or is in that currency already, stays as it is."""
+    usage = UsageSettings(currency=wanted, rates={currency: rate})
+    if wanted in ("native", currency):
+        assert displayed(micros, currency, usage) == (micros, currency)
+    else:
+        amount = (Decimal(micros) * rate).quantize(Decimal(1), ROUND_HALF_UP)
+        assert displayed(micros, currency, usage) == (int(amount), wanted)
+    assert displayed(micros, "GBP", usage) == (micros, "GBP")
+
+
+def test_the_table_of_rates_comes_before_the_one_rate() -> None:
+    """``exchange_rate`` is that of dollars and yuan where the table has none."""
+    usage = UsageSettings(currency="CNY", exchange_rate=Decimal(7), rates={"USD": Decimal(8)})
+    assert displayed(1, "USD", usage) == (8, "CNY")
+    usage = UsageSettings(currency="CNY", exchange_rate=Decimal(7), rates={"EUR": Decimal(8)})
+    assert (displayed(1, "USD", usage), displayed(1, "EUR", usage)) == ((7, "CNY"), (8, "CNY"))
 
 
 def test_a_rate_converts_both_ways() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import tomllib
 from collections.abc import Iterator
 from typing import Any
 
@@ -172,6 +173,78 @@ def test_a_rule_is_written_tried_and_then_switched_on(look: Visit, ruled: runnin
     card(page, "deploys").get_by_role("button", name="Remove…").click()
     confirm(page, "Remove")
     expect(card(page, "deploys")).to_have_count(0)
+
+
+def test_an_action_is_changed_and_its_secrets_stay(look: Visit, ruled: running) -> None:
+    """What is not written anew stays as it is, and is not shown; a rule keeps what the form has no field for."""
+    page = look.open("/rules")
+    page.get_by_role("button", name="New rule").click()
+    form = page.get_by_role("dialog")
+    form.get_by_label("Name", exact=True).fill("leaks")
+    form.get_by_role("combobox", name="Event", exact=True).select_option("secret.found")
+    form.get_by_label("kind of secret", exact=True).fill("aws-*, github-token")
+    form.get_by_role("button", name="New action…").click()
+    form.get_by_label("Name of the action").fill("pager")
+    form.get_by_label("Address", exact=True).fill("https://hooks.example.com/first-path")
+    form.get_by_label("Secret for the signature").fill("signing-key")
+    form.get_by_label("Headers").fill("X-Team: till\nX-Key: header-value")
+    form.get_by_label("Time limit in seconds").fill("7")
+    form.get_by_role("button", name="Save the action").click()
+    form.get_by_role("button", name="Try on the last 7 days").click()
+    expect(form.get_by_role("status")).to_contain_text("0 of")
+    form.get_by_role("button", name="Save, off").click()
+    expect(form).to_have_count(0)
+    file = ruled.home / "rules.toml"
+    written = tomllib.loads(file.read_text())
+    assert written["rules"]["leaks"]["where"] == {"secret": ["aws-*", "github-token"]}
+    first = written["actions"]["pager"]
+    assert (first["headers"], first["timeout_seconds"]) == ({"X-Team": "till", "X-Key": "header-value"}, 7)
+    file.write_text(file.read_text().replace("where = { secret", 'where = { budget = ["kept"], secret'))
+    page.reload()
+    card(page, "leaks").get_by_role("button", name="Edit…").click()
+    expect(form).to_contain_text('These filters stay as they are: budget = ["kept"]')
+    form.get_by_role("button", name="Edit pager").click()
+    action = form.get_by_role("group", name="Edit pager")
+    expect(action.get_by_label("Time limit in seconds")).to_have_value("7")
+    expect(action).to_contain_text("X-Team, X-Key")
+    assert "header-value" not in page.content()
+    action.get_by_role("combobox", name="Format").select_option("teams")
+    action.get_by_label("Remove the secret").check()
+    action.get_by_role("button", name="Save the action").click()
+    expect(action).to_have_count(0)
+    form.get_by_role("button", name="Save, off").click()
+    expect(form).to_have_count(0)
+    written = tomllib.loads(file.read_text())
+    assert written["rules"]["leaks"]["where"] == {"budget": ["kept"], "secret": ["aws-*", "github-token"]}
+    changed = dict(first) | {"format": "teams"}
+    del changed["secret"]
+    assert written["actions"]["pager"] == changed
+
+
+def test_a_chain_has_its_language_and_limits(look: Visit, ruled: running) -> None:
+    """Written, and there again when it is changed."""
+    page = look.open("/rules")
+    page.get_by_role("button", name="New rule").click()
+    form = page.get_by_role("dialog")
+    form.get_by_role("button", name="New action…").click()
+    form.get_by_role("radio", name="applications").click()
+    form.get_by_label("Name of the action").fill("review")
+    form.get_by_role("combobox", name="Applications").select_option("session-review")
+    form.get_by_role("combobox", name="Language").select_option("zh")
+    form.get_by_label("Characters at most").fill("9000")
+    form.get_by_role("button", name="Save the action").click()
+    form.get_by_role("button", name="Edit review").click()
+    action = form.get_by_role("group", name="Edit review")
+    expect(action.get_by_role("combobox", name="Language")).to_have_value("zh")
+    expect(action.get_by_label("Characters at most")).to_have_value("9000")
+    action.get_by_label("Characters at most").fill("5")
+    action.get_by_role("button", name="Save the action").click()
+    expect(action.get_by_role("alert")).to_contain_text("max_chars")
+    action.get_by_role("button", name="Cancel").click()
+    expect(action).to_have_count(0)
+    kept = tomllib.loads((ruled.home / "rules.toml").read_text())["actions"]["review"]
+    assert (kept["language"], kept["max_chars"], kept["apps"]) == ("zh", 9000, ["session-review"])
+    page.keyboard.press("Escape")
 
 
 def test_what_the_server_refuses_is_said_in_the_form(look: Visit) -> None:

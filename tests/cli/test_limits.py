@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
 
+from agenttrace.hooks import json_text
+
 from .conftest import Program
+from .test_doctor import checks
 
 MONTH = '[budgets.all-agents-of-this-machine]\nperiod = "month"\ntokens = 1_000\n'
 
@@ -48,6 +53,25 @@ def test_budgets_and_windows_in_one_view(program: Program) -> None:
     ]
 
 
+def test_doctor_names_currencies_without_a_rate(program: Program) -> None:
+    """And rates that have no effect; with a rate a budget of mixed currencies is computed, the originals beside."""
+    text = '[usage]\ncurrency = "EUR"\n[budgets.b]\nlimit = 5\n'
+    text += '[prices.gpt-5]\ncurrency = "USD"\ninput = 1\noutput = 1\n'
+    _settings(program, text)
+    _spend(program, 2_000_000)
+    found = checks(program)["currency"]
+    assert (found["state"], found["found"]) == ("warn", "costs in USD have no rate to EUR, and are not in sums")
+    assert "[usage.rates]" in found["fix"]
+    assert "usage.rates.USD" in program.json("limits")["budgets"][0]["problem"]
+    _settings(program, text + "[usage.rates]\nUSD = 0.5\n")
+    assert checks(program)["currency"]["state"] == "ok"
+    (budget,) = program.json("limits")["budgets"]
+    assert (budget["spent"], budget["currency"], budget["problem"]) == (1.0, "EUR", None)
+    assert budget["amounts"] == {"USD": 2.0}
+    _settings(program, "[usage.rates]\nUSD = 0.5\n")
+    assert "no effect" in checks(program)["currency"]["found"]
+
+
 def test_before_anything_was_recorded(program: Program) -> None:
     """It says how to set a budget; there is no error."""
     assert "[budgets.all]" in program.run("limits").stdout
@@ -85,6 +109,29 @@ def test_hooks_are_shown_before_they_are_written(program: Program) -> None:
     program.run("hooks", "uninstall", "claude-code", "--yes")
     assert not file.exists()
     assert "Agents: claude-code" in program.run("hooks", "install", "vim", code=2).stderr
+
+
+def test_a_status_line_of_the_user_is_kept(program: Program) -> None:
+    """It is called by AgentTrace's, and stands there again when that is taken out; hooks are installed in any case."""
+    file = program.user / ".claude/settings.json"
+    file.parent.mkdir()
+    text = '{\n  "statusLine": { "type": "command", "command": "echo \\"it\'s mine\\"" } // keep\n}\n'
+    file.write_text(text)
+    program.run("hooks", "install", "claude", "--yes", "--statusline")
+    command = json_text.parse(file.read_text()).value()["statusLine"]["command"]
+    said = json.dumps({"session_id": "s", "model": {"display_name": "Opus"}})
+    environment = {**os.environ, "AGENTTRACE_HOME": str(program.home)}
+    done = subprocess.run(command, shell=True, input=said, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "it's mine\nOpus\n"
+    status = {each["agent"]: each for each in program.json("hooks", "status")}["claude-code"]
+    assert (status["installed"], status["statusline"]) == (True, True)
+    program.run("hooks", "uninstall", "claude", "--yes")
+    assert file.read_text() == text
+    file.write_text('{"statusLine": "off"}')
+    refused = program.run("hooks", "install", "claude", "--yes", "--statusline", code=1)
+    assert "agenttrace statusline --then" in " ".join(refused.stderr.split())
+    status = {each["agent"]: each for each in program.json("hooks", "status")}["claude-code"]
+    assert (status["installed"], status["statusline"]) == (True, False)
 
 
 def test_doctor_names_budgets_that_cannot_be_computed(program: Program) -> None:

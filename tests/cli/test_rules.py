@@ -80,6 +80,10 @@ def test_a_rule_is_tried_switched_and_its_firings_are_run_again(ruled: Program) 
     trial = ruled.json("rules", "test", "tools", "--since", "7d")
     assert (trial["events"], trial["fired"], trial["messages"]) == (2, 2, 2)
     assert "2 events of 2 would have fired tools" in ruled.run("rules", "test", "tools").stdout
+    budget = ruled.json("rules", "test", "budget")
+    assert (budget["events"], budget["tokens"], budget["cost"]) == (0, 0, None)
+    assert budget["remarks"][0]["code"] == "budgets_of_now"
+    assert "Budgets, prices and exchange rates are those of now." in ruled.run("rules", "test", "budget").stderr
     assert ruled.json("rules", "log") == []
     ruled.run("rules", "disable", "tools")
     ruled.run("rules", "enable", "done", "--dry")
@@ -89,12 +93,28 @@ def test_a_rule_is_tried_switched_and_its_firings_are_run_again(ruled: Program) 
     assert "agenttrace rules log" in wrong.stderr
 
 
+def test_a_trial_says_what_it_would_have_cost(ruled: Program) -> None:
+    """From the size of the input, at the price of the application's model; and that this is an estimate."""
+    judged = '[rules.judge]\non = "tool.failed"\ndo = ["judge"]\nmode = "off"\ntokens_per_day = 1\n'
+    judged += '[actions.judge]\ntype = "chain"\napps = ["session-review"]\ninput = "transcript"\n'
+    judged += '[apps.session-review]\nprovider = "openai"\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "one-dollar"\n'
+    judged += '[prices.one-dollar]\ncurrency = "USD"\ninput = 1\noutput = 1\n'
+    (ruled.home / "agenttrace.toml").write_text(RULES + judged)
+    found = ruled.json("rules", "test", "judge")
+    assert (found["events"], found["fired"]) == (2, 1), "the cap of the day counts with the estimate"
+    assert found["tokens"] == found["examples"][1]["tokens"] > 50
+    assert found["cost"]["costs"] == {"USD": pytest.approx(found["tokens"] / 1e6, abs=1e-6)}
+    assert [(each["action"], each["basis"]) for each in found["chains"]] == [("judge", "input")]
+    said = ruled.run("rules", "test", "judge")
+    assert "would have used about" in said.stdout
+    assert "estimated from the size of the input" in " ".join(said.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
         (("enable", "wating"), 2, "Did you mean waiting?"),
         (("test", "nothing"), 2, "there is no rule 'nothing'"),
-        (("test", "budget"), 1, "agenttrace rules enable budget --dry"),
         (("log", "nothing"), 2, "there is no rule 'nothing'"),
         (("log", "--state", "fired"), 2, "there is no state 'fired'"),
         (("show", "99"), 1, "agenttrace rules log"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,8 @@ def test_what_has_no_price_is_said(tmp_path: Path) -> None:
         ({}, "set usage.currency and usage.exchange_rate"),
         ({"currency": "USD"}, "set usage.exchange_rate"),
         ({"exchange_rate": 8.0}, "set usage.currency in"),
+        ({"currency": "EUR"}, "set usage.rates.CNY and usage.rates.USD in"),
+        ({"currency": "EUR", "rates": {"CNY": Decimal("0.1")}}, "set usage.rates.USD in"),
     ],
 )
 def test_currencies_are_not_added_without_a_rate(tmp_path: Path, usage: dict[str, Any], missing: str) -> None:
@@ -117,6 +120,15 @@ def test_currencies_are_converted(tmp_path: Path) -> None:
     mixed = (Spent(name="1"), Spent(name="2", model=YUAN, tokens=8_000_000))
     (state,) = states(tmp_path, {"period": "day", "limit": 4}, *mixed, currency="USD", exchange_rate=8.0)
     assert (state.spent, state.currency, state.problem) == (2.0, "USD", None)
+    assert state.amounts == {"USD": 1.0, "CNY": 8.0}
+
+
+def test_any_currency_is_converted_by_its_rate(tmp_path: Path) -> None:
+    """Into one that no price is in, with the original amounts beside."""
+    mixed = (Spent(name="1"), Spent(name="2", model=YUAN, tokens=8_000_000))
+    usage: dict[str, Any] = {"currency": "EUR", "rates": {"USD": Decimal("0.5"), "CNY": Decimal("0.125")}}
+    (state,) = states(tmp_path, {"period": "day", "limit": 3}, *mixed, **usage)
+    assert (state.spent, state.currency, state.crossed, state.problem) == (1.5, "EUR", (0.5,), None)
     assert state.amounts == {"USD": 1.0, "CNY": 8.0}
 
 

@@ -372,6 +372,50 @@ def test_the_status_line_of_claude_code(home: Home) -> None:
     assert _statusline(home, input=json.dumps({"session_id": "s"}).encode()).startswith("5h 24%")
 
 
+def _then(home: Home, command: str, said: bytes, **options: Any) -> list[str]:  # noqa: ANN401
+    """The lines that are printed with a command of the user."""
+    own = [sys.executable, "-m", "agenttrace.cli.main", "statusline", "--then", command]
+    environment = {**os.environ, "AGENTTRACE_HOME": str(home.path)}
+    done = forked.run(own, env=environment, capture_output=True, timeout=60, check=True, input=said, **options)
+    return list(done.stdout.decode().splitlines())
+
+
+def test_a_status_line_of_the_user_stands_above_it(home: Home, tmp_path: Path) -> None:
+    """It gets the same input, byte for byte, and is printed as it is, all its lines."""
+    home.budgets("")
+    said = json.dumps(
+        {"session_id": "s", "model": {"display_name": "Opus"}, "odd": "é \n"}, ensure_ascii=False
+    ).encode()
+    got = tmp_path / "got"
+    command = f"cat > '{got}'; printf '\\033[1mbranch\\033[0m\\nclean  \\n'"
+    assert _then(home, command, said) == ["\x1b[1mbranch\x1b[0m", "clean  ", "Opus"]
+    assert got.read_bytes() == said
+
+
+@pytest.mark.parametrize("command", ["exit 3", "/nowhere/at-all 2>/dev/null", "true", "kill -9 $$"])
+def test_a_status_line_of_the_user_that_fails_costs_nothing(home: Home, command: str) -> None:
+    """Also one that does not read its input, however much it is."""
+    home.budgets("")
+    said = json.dumps({"session_id": "s", "model": {"display_name": "Opus"}, "more": "x" * 200_000}).encode()
+    assert _then(home, command, said) == ["Opus"]
+
+
+def test_a_status_line_of_the_user_that_hangs_is_ended(home: Home, tmp_path: Path) -> None:
+    """With all that it started."""
+    home.budgets("")
+    numbers = tmp_path / "numbers"
+    said = json.dumps({"session_id": "s", "model": {"display_name": "Opus"}}).encode()
+    assert _then(home, f"sleep 600 & echo $! > '{numbers}'; echo $$ >> '{numbers}'; wait", said) == ["Opus"]
+
+    def is_over(number: int) -> bool:
+        try:
+            return Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+        except FileNotFoundError:
+            return True
+
+    assert all(is_over(int(each)) for each in numbers.read_text().split())
+
+
 def _silent_pipe(run: Callable[[int], str]) -> str:
     reading, writing = os.pipe()
     try:

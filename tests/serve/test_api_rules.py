@@ -22,6 +22,7 @@ from agenttrace.calendar import day_finder
 from agenttrace.config import SettingsError, current_rules, load_settings
 from agenttrace.config.console_rules import toml_of
 from agenttrace.config.rule_tables import RuleTables, console_file, merged, parse_tables, ready_tables
+from agenttrace.config.rules import EVENT_KINDS
 from agenttrace.prices.costing import Cashier
 from agenttrace.rules.actions.contract import ActionResult, Message
 from agenttrace.rules.actions.notify import Notify
@@ -191,7 +192,6 @@ def test_firings_are_paged_filtered_and_lead_to_their_session(logs: Logs) -> Non
         ("/rules/firings/999", {}, 404),
         ("/rules/nothing/trial", {}, 404),
         ("/rules/mine/trial", {"since": "odd"}, 400),
-        ("/rules/budget/trial", {}, 422),
     ],
 )
 def test_questions_without_an_answer_are_refused(logs: Logs, path: str, query: dict[str, str], status: int) -> None:
@@ -213,6 +213,10 @@ def test_what_a_rule_would_have_done(logs: Logs) -> None:
         assert (none["fired"], none["reasons"]) == (0, [{"reason": "tool is Bash", "why": why, "events": 3}])
         cooled = (await client.post("/rules/trial", {"rule": draft | {"where": {}}})).json()
         assert (cooled["fired"], cooled["messages"]) == (3, 2)
+        for kind in EVENT_KINDS:
+            known = (await client.post("/rules/trial", {"rule": {"on": kind}})).json()
+            assert known["fired"] + known["not_fired"] == known["events"]
+            assert all(each["text"] for each in known["remarks"])
         for wrong in ({}, {"on": "odd"}, {"on": "tool.failed", "settle": "soon"}, {"on": "tool.failed", "argv": []}):
             assert (await client.post("/rules/trial", {"rule": wrong})).status == 422
         assert len(await client.pages("/rules/firings", limit=10)) == 3

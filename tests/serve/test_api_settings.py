@@ -63,14 +63,14 @@ def test_values_of_every_kind_can_be_shown(tmp_path: Path) -> None:
     settings = Settings(
         home=tmp_path / "home",
         record=RecordSettings(paths=(os.fsdecode(b"/logs/\xff"),)),
-        usage=UsageSettings(exchange_rate=Decimal("7.25")),
+        usage=UsageSettings(exchange_rate=Decimal("7.25"), rates={"EUR": Decimal("1.5")}),
     )
     ensure_home(settings)
 
     async def body(client: Client) -> None:
         rows = {row["name"]: row["value"] for row in (await client.json("/settings"))["items"]}
         assert rows["record.paths"] == ["/logs/\\udcff"]
-        assert rows["usage.exchange_rate"] == 7.25
+        assert (rows["usage.exchange_rate"], rows["usage.rates"]) == (7.25, {"EUR": 1.5})
         assert rows["home"] == str(tmp_path / "home")
         assert rows["usage.timezone"] == "local"
 

@@ -17,13 +17,25 @@ _PIECE = 1 << 16
 
 def read_json(seconds: float) -> Any:  # noqa: ANN401 - whatever was written
     """The JSON on stdin; ``None`` where there is a terminal, nothing in this time, or something else."""
+    return parsed(read_bytes(seconds))
+
+
+def parsed(data: bytes) -> Any:  # noqa: ANN401 - whatever was written
+    """The JSON in what was read; ``None`` where it is something else."""
+    try:
+        return json.loads(data) if data.strip() else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def read_bytes(seconds: float) -> bytes:
+    """What is on stdin; nothing where there is a terminal, or a pipe that is silent for this time."""
     try:
         if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
-            return None
-        data = _in_thread(seconds) if os.name == "nt" else _selected(sys.stdin.fileno(), seconds)
-        return json.loads(data) if data.strip() else None
-    except (OSError, ValueError, RecursionError):
-        return None
+            return b""
+        return _in_thread(seconds) if os.name == "nt" else _selected(sys.stdin.fileno(), seconds)
+    except (OSError, ValueError):
+        return b""
 
 
 def _selected(number: int, seconds: float) -> bytes:

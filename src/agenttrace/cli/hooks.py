@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from agenttrace.cli import opening, output
-from agenttrace.cli.errors import UsageError
+from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.options import AsJson, DryRun, Yes
 from agenttrace.hooks.installing import Installer, Plan, Status
 from agenttrace.hooks.targets import TARGETS, Target, find_target
@@ -34,7 +34,10 @@ AgentName = Annotated[
 @app.command("install")
 def install(
     agent: AgentName,
-    statusline: Annotated[bool, typer.Option("--statusline", help="Be its status line, too (Claude Code).")] = False,
+    statusline: Annotated[
+        bool,
+        typer.Option("--statusline", help="Be its status line, too, and call yours (Claude Code)."),
+    ] = False,
     guard: Annotated[
         bool, typer.Option("--guard/--no-guard", help="Ask the guard; without it: the status line only.")
     ] = True,
@@ -53,6 +56,8 @@ def install(
     _carry_out(installer, plan, "installed", dry_run=dry_run, yes=yes, as_json=as_json)
     if plan.changes and not dry_run and not as_json and target.note:
         output.note(target.note)
+    if plan.status_line_problem is not None:
+        raise CommandError(f"{plan.path}: {plan.status_line_problem}", "Or leave --statusline out.")
 
 
 @app.command("uninstall")

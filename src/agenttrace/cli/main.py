@@ -8,11 +8,11 @@ import sys
 def main() -> None:
     """Run a command; expected failures are one line and an exit code."""
     arguments = sys.argv[1:]
-    if arguments == ["statusline"]:
+    if arguments == ["statusline"] or (arguments[:2] == ["statusline", "--then"] and len(arguments) == 3):
         # The shell waits for it at every prompt: no option parsing.
         from agenttrace.cli.prompt import print_line
 
-        print_line()
+        print_line(*arguments[2:])
         return
     if arguments[:2] == ["guard", "--agent"] and len(arguments) == 3:
         # An agent waits for it at every tool call.

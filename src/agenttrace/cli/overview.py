@@ -30,7 +30,7 @@ EPILOG = """
   agenttrace overview --json | jq '.periods[0].bill.costs'
 
 Each period is compared with the same part of the one before: today until now with yesterday until this time of day.
-The forecast goes on at the rate of the period so far. Costs are one sum if usage.currency and usage.exchange_rate are
+The forecast goes on at the rate of the period so far. Costs are one sum if usage.currency and usage.rates are
 set. The console shows the same.
 """
 

@@ -19,20 +19,33 @@ _SHOWN_FROM = 0.5
 _INPUT_SECONDS = 0.2
 
 
-def print_line() -> None:
-    """Print the line, or an empty one."""
-    try:
-        from agenttrace.cli.hook_input import read_json
+def print_line(then: str | None = None) -> None:
+    """Print the line, or an empty one; before it what another command prints that gets the same input."""
+    from agenttrace.cli.hook_input import read_bytes
 
-        said = read_json(_INPUT_SECONDS)
+    data = read_bytes(_INPUT_SECONDS)
+    if then is None:
+        print(_line_for(data))
+        return
+    from agenttrace.cli.other_line import OtherLine
+
+    other = OtherLine(then)
+    own = _line_for(data)
+    print("\n".join(text for text in (other.text(data), own) if text))
+
+
+def _line_for(data: bytes) -> str:
+    try:
+        from agenttrace.cli.hook_input import parsed
+
+        said = parsed(data)
         if isinstance(said, dict) and ("session_id" in said or "rate_limits" in said):
             from agenttrace.cli.claude_line import claude_line
 
-            print(claude_line(said))
-            return
-        print(line())
+            return claude_line(said)
+        return line()
     except Exception:
-        print()
+        return ""
 
 
 def line() -> str:

@@ -248,32 +248,20 @@ def try_out(
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a rule would have done, without doing it.
+    """Show what a rule would have done, without doing it, and what it would have cost.
 
-    Sessions are judged by what they cost by now. Waits for permissions are not stored, so a rule on session.waiting is
-    tried on the ends of turns.
+    Below stands what cannot be known of the past, and how tokens and cost were estimated.
     """
-    from agenttrace.calendar import day_finder
-    from agenttrace.prices.costing import Cashier
-    from agenttrace.rules.trial import TRIED, try_rule
+    from agenttrace.config.rule_tables import all_rules
+    from agenttrace.rules.trial import try_rule
     from agenttrace.views.rules import trial_of
 
     settings = opening.settings()
     wanted = _rule(settings, rule)
-    if wanted.on not in TRIED:
-        fix = f"Run it dry instead: agenttrace rules enable {rule} --dry"
-        raise CommandError(f"{wanted.on} cannot be told from what is stored", fix)
-    zone = settings.usage.timezone
+    begin = times.parse_when(since, settings.usage.timezone)
     with opening.opened_store(settings, read_only=False) as store:
-        trial = try_rule(
-            store,
-            Cashier.load(settings),
-            wanted,
-            since=times.parse_when(since, zone),
-            until=time.time_ns() // 1000,
-            day_of=day_finder(zone),
-        )
-    found = trial_of(trial)
+        trial = try_rule(store, settings, all_rules(settings), wanted, since=begin, until=time.time_ns() // 1000)
+        found = trial_of(trial, store, settings)
     if as_json:
         output.print_json(msgspec.to_builtins(found))
         return
@@ -285,10 +273,17 @@ def try_out(
         f"{rule}, in {figures.counted(found.messages, 'message')}.",
         "bold",
     )
+    if found.chains:
+        money = cost_text(found.cost) or "unknown"
+        output.say(f"Its applications would have used about {figures.tokens(found.tokens)} tokens, cost: {money}.")
+        for unknown in cost_remarks(found.cost):
+            output.note(f"  {unknown}")
     for each in found.reasons[: limit or None]:
         output.note(f"  {figures.count(each.events):>8}  did not: {each.reason}")
     if found.cut:
         output.note("Only the latest events were tried.")
+    for remark in found.remarks:
+        output.note(remark.text)
 
 
 _TRIED_COLUMNS: tuple[Column[TriedEvent], ...] = (

@@ -215,7 +215,8 @@ def _converted(name: str, raw: object, origin: str) -> object:
         value: object = msgspec.convert(raw, setting.type, strict=not origin.startswith("environment"))
     except msgspec.ValidationError:
         raise wrong from None
-    if isinstance(value, Decimal) and not (value.is_finite() and value > 0):
+    rates = value.values() if name == "usage.rates" and isinstance(value, dict) else [value]
+    if any(isinstance(each, Decimal) and not (each.is_finite() and each > 0) for each in rates):
         raise wrong
     if name == "export.mask" and isinstance(value, tuple):
         for pattern in value:

@@ -25,6 +25,7 @@ from agenttrace.config.types import (
     Port,
     Positive,
     Rate,
+    Rates,
     Retries,
     Roles,
     Seconds,
@@ -124,14 +125,22 @@ class UsageSettings(msgspec.Struct, frozen=True, kw_only=True):
     currency: Annotated[
         Currency,
         about(
-            '`"native"`: each cost in the currency of its price. `"USD"` or `"CNY"`: converted, if there is an '
-            "exchange rate.",
+            '`"native"`: each cost in the currency of its price. Another, such as `"USD"`: converted to it, from each '
+            "currency with a rate.",
             '"USD"',
         ),
     ] = "native"
+    rates: Annotated[
+        Rates,
+        about(
+            "What one unit of another currency is in `usage.currency`. Amounts in a currency without a rate are shown "
+            "separately, never added.",
+            "{ CNY = 0.14, EUR = 1.1 }",
+        ),
+    ] = {}
     exchange_rate: Annotated[
         Rate | None,
-        about("Yuan per dollar. Without it, amounts in different currencies are shown separately, never added.", "7.1"),
+        about('Yuan per dollar: the rate between `"USD"` and `"CNY"` where `usage.rates` has none.', "7.1"),
     ] = None
 
 

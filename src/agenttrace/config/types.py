@@ -45,8 +45,14 @@ DaysByGlob = Annotated[
     _valid('a table of globs and days, such as { "*/secret/*" = 30 }'),
 ]
 Url = Annotated[str, _valid("a URL that begins with https:// or http://", pattern=r"^https?://[^\s]+$")]
-Currency = Annotated[Literal["native", "USD", "CNY"], _valid('one of "native", "USD" and "CNY"')]
+Currency = Annotated[
+    str, _valid('"native", or the code of a currency, such as "USD", "CNY" or "EUR"', pattern=r"^(native|[A-Z]{3})$")
+]
 Port = Annotated[int, _valid("a whole number from 0 to 65535", ge=0, le=65_535)]
 Big = Annotated[int, _valid("a whole number from 1", ge=1, le=2**62)]
 Switch = Annotated[bool, _valid("true or false")]
 Rate = Annotated[Decimal, _valid("a number above 0, such as 7.1")]
+Rates = Annotated[
+    dict[Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}$")], Decimal],
+    _valid("a table of currencies and numbers above 0, such as { CNY = 0.14, EUR = 1.1 }"),
+]

@@ -14,7 +14,8 @@ from agenttrace.hooks import json_text
 from agenttrace.hooks.json_text import Node
 
 _OWN = re.compile(r"agenttrace(?:\.cli\.main|\.exe)?[\"']?\s+(guard\s+--agent|statusline)\b")
-_EMPTY = "{}\n"
+#: A document that has nothing.
+EMPTY = "{}\n"
 
 
 class HookConflictError(ValueError):
@@ -35,7 +36,7 @@ def is_own(command: object) -> bool:
 
 def with_hooks(text: str, groups: Mapping[str, Mapping[str, Any]]) -> Edited:
     """The document with one group of hooks for each event; own ones that are there are replaced."""
-    text = without_hooks(text if text.strip("\ufeff \t\r\n") else _EMPTY, ()).text
+    text = without_hooks(text if text.strip("\ufeff \t\r\n") else EMPTY, ()).text
     created: list[str] = []
     text = _ensured(text, (), "hooks", {}, created)
     for event, group in groups.items():
@@ -57,7 +58,7 @@ def without_hooks(text: str, created: Sequence[str]) -> Edited:
         if target is not None and target.kind != "scalar" and not target.parts:
             container = _at(root, names[:-1])
             assert container is not None
-            text = json_text.removed(text, container, _place(container, names[-1]))
+            text = json_text.removed(text, container, place_of(container, names[-1]))
     return Edited(text, ())
 
 
@@ -72,35 +73,10 @@ def own_commands(text: str) -> dict[str, list[str]]:
     return found
 
 
-def with_status_line(text: str, command: str) -> Edited:
-    """The document with AgentTrace as the status line; another one is not replaced."""
-    text = text if text.strip("\ufeff \t\r\n") else _EMPTY
-    root = _root(text)
-    known = root.get("statusLine")
-    wanted = {"type": "command", "command": command}
-    if known is not None:
-        if not is_own(known.value().get("command") if known.kind == "object" else None):
-            raise HookConflictError("another status line is set already")
-        if known.value() == wanted:
-            return Edited(text, ())
-        text = json_text.removed(text, root, _place(root, "statusLine"))
-        root = _root(text)
-    return Edited(json_text.added(text, root, "statusLine", wanted, 0), ())
-
-
-def without_status_line(text: str) -> str:
-    """The document without AgentTrace as the status line."""
-    root = _root(text)
-    known = root.get("statusLine")
-    if known is None or known.kind != "object" or not is_own(known.value().get("command")):
-        return text
-    return json_text.removed(text, root, _place(root, "statusLine"))
-
-
 def _without_own(text: str) -> str:
     """Each command is taken out on its own, as what stands behind it moves; a group that had no other goes too."""
     while True:
-        hooks = _at(_root(text), ("hooks",))
+        hooks = _at(document_of(text), ("hooks",))
         found = next(
             (
                 (part.value, *place)
@@ -131,7 +107,7 @@ def _own_places(groups: Node) -> list[tuple[int, Node, int, str]]:
 
 
 def _ensured(text: str, path: Sequence[str], key: str, empty: object, created: list[str]) -> str:
-    container = _at(_root(text), path)
+    container = _at(document_of(text), path)
     if container is None or container.kind != "object":
         raise HookConflictError(f'"{".".join(path)}" is not an object')
     if container.get(key) is not None:
@@ -140,7 +116,8 @@ def _ensured(text: str, path: Sequence[str], key: str, empty: object, created: l
     return json_text.added(text, container, key, empty, len(path))
 
 
-def _root(text: str) -> Node:
+def document_of(text: str) -> Node:
+    """The object that a document is."""
     root = json_text.parse(text)
     if root.kind != "object":
         raise HookConflictError("the document is not an object")
@@ -153,5 +130,6 @@ def _at(node: Node | None, path: Sequence[str]) -> Node | None:
     return node
 
 
-def _place(container: Node, key: str) -> int:
+def place_of(container: Node, key: str) -> int:
+    """Which part of an object has this name; of several the last."""
     return max(number for number, part in enumerate(container.parts) if part.key == key)

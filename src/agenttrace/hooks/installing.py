@@ -14,6 +14,7 @@ from typing import NamedTuple
 from agenttrace.hooks import entries
 from agenttrace.hooks.entries import HookConflictError
 from agenttrace.hooks.json_text import BadDocumentError
+from agenttrace.hooks.status_line import with_status_line, without_status_line
 from agenttrace.hooks.targets import Target, own_program, shell_line
 from agenttrace.rules import state_files
 
@@ -40,6 +41,8 @@ class Plan(NamedTuple):
     before: str | None
     after: str | None
     created: tuple[str, ...] = ()
+    #: Why the status line stays as it is, where it was asked for beside the guard.
+    status_line_problem: str | None = None
 
     @property
     def changes(self) -> bool:
@@ -84,19 +87,23 @@ class Installer:
         path, real, before = self._found(target)
         if not guard:
             with _explained(path):
-                text = entries.with_status_line(before or "{}", self._status_line()).text
+                text = with_status_line(before or "{}", self._status_line())
             return Plan(target, path, real, before, text, self._created(real))
         if target.owns_file:
             return Plan(target, path, real, before, target.content(self._guard(target)))
         with _explained(path):
             edited = entries.with_hooks(before or "", target.groups(self._guard(target)))
             text = edited.text
+            problem = None
             if status_line:
-                text = entries.with_status_line(text, self._status_line()).text
-            if before is not None and self._is_current(target, before, status_line=status_line):
-                return Plan(target, path, real, before, before, self._created(real))
+                try:
+                    text = with_status_line(text, self._status_line())
+                except HookConflictError as error:
+                    status_line, problem = False, str(error)
             known = self._created(real)
-            return Plan(target, path, real, before, text, tuple(dict.fromkeys((*known, *edited.created))))
+            if before is not None and self._is_current(target, before, status_line=status_line):
+                return Plan(target, path, real, before, before, known, problem)
+            return Plan(target, path, real, before, text, tuple(dict.fromkeys((*known, *edited.created))), problem)
 
     def plan_uninstall(self, target: Target) -> Plan:
         """What taking them out changes."""
@@ -106,7 +113,7 @@ class Installer:
         if target.owns_file:
             return Plan(target, path, real, before, None if entries.is_own(_plain(before)) else before)
         with _explained(path):
-            text = entries.without_status_line(before)
+            text = without_status_line(before)
             if entries.own_commands(text):
                 text = entries.without_hooks(text, self._created(real)).text
             made = "" in self._created(real) and not text.strip().strip("{}").strip()
@@ -144,7 +151,7 @@ class Installer:
             if target.owns_file:
                 return Status(target, path, True, text == target.content(self._guard(target)), False)
             with _explained(path):
-                line = entries.without_status_line(text) != text
+                line = without_status_line(text) != text
                 current = self._is_current(target, text, status_line=False)
                 return Status(target, path, bool(entries.own_commands(text)), current, line)
         except HookError as error:
@@ -160,7 +167,7 @@ class Installer:
         """Whether a document has just what would be written."""
         wanted = shell_line(self._guard(target))
         here = entries.own_commands(text) == {event: [wanted] for event in target.events}
-        return here and (not status_line or entries.with_status_line(text, self._status_line()).text == text)
+        return here and (not status_line or with_status_line(text, self._status_line()) == text)
 
     def _found(self, target: Target) -> tuple[Path, Path, str | None]:
         path = target.path(self._environ, self._home)

@@ -345,11 +345,22 @@ def cost_micros(price: Price, usage: Usage) -> int:
 
 
 def displayed(micros: int, currency: str, usage: UsageSettings) -> tuple[int, str]:
-    """An amount in the currency the user reads; unchanged where no exchange rate links the two."""
-    wanted, rate = usage.currency, usage.exchange_rate
-    if rate is None or {currency, wanted} != {"USD", "CNY"}:
+    """An amount in the currency the user reads; unchanged where no rate links the two."""
+    ratio = exchange_ratio(currency, usage)
+    if ratio is None:
         return micros, currency
-    yuan, dollars = rate.as_integer_ratio()
-    if wanted == "CNY":
-        return half_up(micros * yuan, dollars), wanted
-    return half_up(micros * dollars, yuan), wanted
+    return half_up(micros * ratio[0], ratio[1]), usage.currency
+
+
+def exchange_ratio(currency: str, usage: UsageSettings) -> tuple[int, int] | None:
+    """What one unit of a currency is in the currency the user reads; ``None``: it is not converted."""
+    wanted = usage.currency
+    if wanted in ("native", currency):
+        return None
+    rate = usage.rates.get(currency)
+    if rate is not None:
+        return rate.as_integer_ratio()
+    if usage.exchange_rate is None or {currency, wanted} != {"USD", "CNY"}:
+        return None
+    yuan, dollars = usage.exchange_rate.as_integer_ratio()
+    return (yuan, dollars) if wanted == "CNY" else (dollars, yuan)

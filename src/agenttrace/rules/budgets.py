@@ -8,6 +8,7 @@ the last hours stands beside it. A budget of a session is one of each session th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple, get_args
@@ -30,6 +31,8 @@ HOUR = 3_600_000_000
 RECENT_HOURS = 3
 #: For how many hours after its last line a session has a state of its budget, and how many of them.
 _SESSION_HOURS, _MOST_SESSIONS = 24, 300
+#: Sessions of the past of which it is computed when they reached a threshold.
+_MOST_PAST_SESSIONS = 5_000
 #: How many days that ended meanwhile are looked at.
 _MOST_DAYS = 32
 #: What rounding leaves of a sum must not decide whether a threshold is crossed.
@@ -111,6 +114,19 @@ def crossings_since(
     prices = cashier or Cashier.load(settings)
     found = (crossings(budget_states(store, settings, moment, prices)) for moment in moments)
     return list({crossing.key: crossing for each in found for crossing in each}.values())
+
+
+def past_crossings(
+    store: Store, settings: Settings, since: int, until: int, cashier: Cashier
+) -> Iterator[tuple[int, Crossing]]:
+    """The thresholds that were reached in a time, each with the moment of the response that reached it.
+
+    Budgets, prices and rates are those of now. Of each period all is counted, also what is before the time.
+    """
+    if settings.budgets:
+        counter = _Counter(store, settings, since, cashier)
+        for budget in settings.budgets.values():
+            yield from counter.reached(budget, since, until)
 
 
 def _ends_of_days(timezone: str, since: int, now: int) -> list[int]:
@@ -199,6 +215,54 @@ class _Counter:
         )
         yield self._projected(state, [] if wanted is None else self._recent(wanted))
 
+    def reached(self, budget: BudgetSettings, since: int, until: int) -> Iterator[tuple[int, Crossing]]:
+        """The thresholds of a budget that were reached in a time, and when."""
+        rows = self._used_in(budget, until) if budget.period != "session" else self._used_by_sessions(budget, since)
+        sums: dict[str, _Sum] = {}
+        for at, place, used in rows:
+            known = sums.get(place.name)
+            if known is None:
+                known = sums[place.name] = _Sum(self._cashier.bill(), len(budget.warn))
+            known.bill.add(used)
+            amount = _spent(_unit(budget), known.bill, self._settings.usage).amount
+            if not known.left or amount is None or amount + _ROUNDING < budget.warn[-known.left] * _limit(budget):
+                continue
+            state = BudgetState(**_figures(budget, known.bill, self._settings.usage), **place.fields)
+            new = crossings([state])[len(budget.warn) - known.left :]
+            known.left = len(budget.warn) - len(state.crossed)
+            yield from ((at, each) for each in new if since <= at < until)
+
+    def _used_in(self, budget: BudgetSettings, until: int) -> Iterator[tuple[int, _Place, UsageRow]]:
+        """The responses that a budget is about, in order, from the beginning of its period on; read day by day."""
+        wanted = self._filter(budget.where)
+        first = first_day_of(budget.period, self._today)
+        day, places = first, dict[str, _Place]()
+        while wanted is not None and (begin := midnight(day, self._zone)) < until:
+            day += timedelta(days=1)
+            query = RecentQuery(since=begin, before=min(midnight(day, self._zone), until), real=True, **wanted)
+            for each in self._store.recent_usage(query):
+                own = max(first, first_day_of(budget.period, date.fromisoformat(each.row.day)))
+                name = own.isoformat()
+                if name not in places:
+                    end = midnight(day_after(budget.period, own), self._zone)
+                    places[name] = _Place(name, {"start": midnight(own, self._zone), "end": end, "first_day": name})
+                yield each.at, places[name], each.row
+
+    def _used_by_sessions(self, budget: BudgetSettings, since: int) -> Iterator[tuple[int, _Place, UsageRow]]:
+        """The responses of the sessions that a budget is about and that were active since a moment."""
+        wanted = SessionFilter(agents=frozenset(budget.where.agent), since=since)
+        for session in self._store.sessions(wanted, limit=_MOST_PAST_SESSIONS):
+            if not _concerns(budget, session):
+                continue
+            start = session.started_at or 0
+            fields = {"start": start, "end": None, "first_day": day_finder(self._zone)(start), "session": session}
+            place = _Place(str(session.id), fields)
+            for row in self._store.span_rows(session):
+                if row.usage is None or not row.counted or not _is_about("model", row.billed_model, budget.where.model):
+                    continue
+                used = UsageRow("", row.billed_model or "", 1, 0, 0, row.usage, "", row.day or "", row.variant or "")
+                yield row.end or row.start, place, used
+
     def _recent(self, wanted: dict[str, Any]) -> list[UsageRow]:
         query = RecentQuery(since=self._now - RECENT_HOURS * HOUR, real=True, **wanted)
         return [each.row for each in self._store.recent_usage(query) if each.at <= self._now]
@@ -224,12 +288,7 @@ class _Counter:
         since = self._now - _SESSION_HOURS * HOUR
         wanted = SessionFilter(agents=frozenset(budget.where.agent), since=since)
         found = [
-            session
-            for session in self._store.sessions(wanted, limit=_MOST_SESSIONS)
-            if not is_demo(session.project)
-            and _is_about("project", session.project, budget.where.project)
-            and _is_about("machine", session.machine, budget.where.machine)
-            and _is_about("person", session.person, budget.where.person)
+            session for session in self._store.sessions(wanted, limit=_MOST_SESSIONS) if _concerns(budget, session)
         ]
         usage = self._store.usage_by_session([session.id for session in found])
         states = []
@@ -254,6 +313,31 @@ class _Counter:
         )
 
 
+class _Place(NamedTuple):
+    """A period or a session, and what a state says of it."""
+
+    name: str
+    fields: dict[str, Any]
+
+
+@dataclass
+class _Sum:
+    """What was spent so far in a place, and how many thresholds are left."""
+
+    bill: Bill
+    left: int
+
+
+def _concerns(budget: BudgetSettings, session: Session) -> bool:
+    """Whether a session is one that a budget is about, whatever its models are."""
+    return (
+        not is_demo(session.project)
+        and _is_about("project", session.project, budget.where.project)
+        and _is_about("machine", session.machine, budget.where.machine)
+        and _is_about("person", session.person, budget.where.person)
+    )
+
+
 class _Spent(NamedTuple):
     amount: float | None
     currency: str | None = None
@@ -262,8 +346,7 @@ class _Spent(NamedTuple):
 
 def _figures(budget: BudgetSettings, bill: Bill, usage: UsageSettings) -> dict[str, Any]:
     """The fields of a state that a bill says."""
-    unit = "tokens" if budget.tokens is not None else "money"
-    limit = float(budget.tokens if budget.tokens is not None else budget.limit or 0)
+    unit, limit = _unit(budget), _limit(budget)
     spent = _spent(unit, bill, usage)
     amount = spent.amount
     crossed = () if amount is None else tuple(each for each in budget.warn if amount + _ROUNDING >= each * limit)
@@ -286,6 +369,14 @@ def _figures(budget: BudgetSettings, bill: Bill, usage: UsageSettings) -> dict[s
     }
 
 
+def _unit(budget: BudgetSettings) -> str:
+    return "tokens" if budget.tokens is not None else "money"
+
+
+def _limit(budget: BudgetSettings) -> float:
+    return float(budget.tokens if budget.tokens is not None else budget.limit or 0)
+
+
 def _spent(unit: str, bill: Bill, usage: UsageSettings) -> _Spent:
     """What counts for a budget of this unit, or why that is not known."""
     if unit == "tokens":
@@ -305,8 +396,10 @@ def _spent(unit: str, bill: Bill, usage: UsageSettings) -> _Spent:
 def not_comparable(currencies: Sequence[str], usage: UsageSettings) -> str:
     """Why amounts cannot be added, with the setting that is missing."""
     listed = " and ".join(currencies)
-    if not {*currencies} <= {"USD", "CNY"}:
-        return f"costs are in {listed}; only USD and CNY are converted (usage.exchange_rate)"
+    if not {*currencies, usage.currency} <= {"USD", "CNY", "native"}:
+        lacking = [f"usage.rates.{each}" for each in currencies if each != usage.currency]
+        names = ["usage.currency", "usage.rates"] if usage.currency == "native" else lacking
+        return f"costs are in {listed}; set {' and '.join(names)} in agenttrace.toml"
     missing = [] if usage.exchange_rate is not None else ["usage.exchange_rate"]
     if usage.currency == "native":
         missing.insert(0, "usage.currency")

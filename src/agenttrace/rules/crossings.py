@@ -121,13 +121,14 @@ class CrossingSource:
         """What is crossed now, and when its period began."""
         if BUDGET in asked:
             for each in self._budgets(back, now):
-                yield _budget_event(each, now), each.state.start
+                yield budget_event(each, now), each.state.start
         if LIMIT in asked:
             for each in self._limits(now):
-                yield _limit_event(each, now), each.state.at
+                yield limit_event(each, now), each.state.at
 
 
-def _budget_event(crossing: Crossing, now: int) -> RuleEvent:
+def budget_event(crossing: Crossing, now: int) -> RuleEvent:
+    """That a threshold of a budget is reached."""
     state = crossing.state
     facts = {
         "budget": state.name,
@@ -143,7 +144,8 @@ def _budget_event(crossing: Crossing, now: int) -> RuleEvent:
     return RuleEvent(key=crossing.key, kind=BUDGET, at=at, session=session, facts=facts)
 
 
-def _limit_event(crossing: Crossing, now: int) -> RuleEvent:
+def limit_event(crossing: Crossing, now: int) -> RuleEvent:
+    """That a share of a provider's window is used."""
     state = crossing.state
     facts = {
         "agent": state.agent,

@@ -26,7 +26,7 @@ from agenttrace.rules.silence import Silence
 from agenttrace.store.rule_reasons import Reason, why
 from agenttrace.store.rule_store import RuleStore
 from agenttrace.store.rules import Firing, FiringState, QueuedEvent, RuleEvent, RuleState, key_of
-from agenttrace.store.sqlite.rule_events import ended_event
+from agenttrace.store.sqlite.rule_events import ended_event, stuck_event
 from agenttrace.store.sqlite.store import SqliteStore
 
 logger = logging.getLogger(__name__)
@@ -240,9 +240,7 @@ class RuleEngine:
             silent = self._silence.of(number, session.events, heard)
             if session.state == "working":
                 if stuck_after is not None and silent >= stuck_after:
-                    key = key_of("session.stuck", number, session.turns)
-                    last = round(heard * 1_000_000)
-                    yield RuleEvent(key=key, kind="session.stuck", at=last, session=number, turn=session.turns)
+                    yield stuck_event(number, session.turns, round(heard * 1_000_000))
                 continue
             over.append((number, at))
             if session.state == "interrupted" and "session.ended" in wanted:

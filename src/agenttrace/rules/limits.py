@@ -9,7 +9,7 @@ nothing is estimated of the weekly window.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,9 @@ from agenttrace.rules import state_files
 from agenttrace.rules.budgets import HOUR
 from agenttrace.store.questions import ProviderWindow, RecentQuery, TimedUsage, TimeQuery
 from agenttrace.store.store import Store
+
+if TYPE_CHECKING:
+    from agenttrace.store.sqlite.store import SqliteStore
 
 CLAUDE = "claude-code"
 #: The shares at which a window counts as crossed.
@@ -89,6 +92,16 @@ def limit_crossings(states: Iterable[LimitState]) -> list[LimitCrossing]:
         for each in THRESHOLDS
         if state.share >= each
     ]
+
+
+def limit_crossings_since(store: SqliteStore, settings: Settings, since: int) -> list[LimitCrossing]:
+    """The shares that were reached in windows told of since a moment, by the last report of each, expired or not.
+
+    When a share was reached is not stored; a window whose reports were not recorded is missing.
+    """
+    windows = (*store.rules.past.windows(since), *claude_windows(settings))
+    states = (_state(window, window.at) for window in windows if window.at >= since)
+    return limit_crossings(states)
 
 
 def claude_windows(settings: Settings) -> list[ProviderWindow]:

@@ -7,6 +7,7 @@ notification. Both read in portions.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,13 +18,16 @@ from agenttrace.model import Session
 from agenttrace.store.questions import MAIN_STREAM
 from agenttrace.store.rules import RuleEvent
 from agenttrace.store.session_state import RECENT_SECONDS
-from agenttrace.store.sqlite.rule_events import BY_SILENCE, FAILED_KINDS, ended_event, failed_event, waiting_event
+from agenttrace.store.sqlite.rule_events import (
+    BY_SILENCE,
+    FAILED_KINDS,
+    ended_event,
+    failed_event,
+    stuck_event,
+    waiting_event,
+)
 from agenttrace.store.sqlite.store import SqliteStore
 
-#: Kinds of which a rule can be tried on the past, and that a rule looks back for.
-TRIED: frozenset[EventKind] = frozenset(
-    ("session.waiting", "session.ended", "turn.failed", "tool.failed", "quarantine.grew", "export.refused")
-)
 #: Kinds whose sources look back by themselves, or that have no past: what is crossed is crossed now.
 _ELSEWHERE = frozenset(("secret.found", "budget.crossed", "limit.crossed"))
 #: Sessions, or events, of one portion.
@@ -49,14 +53,23 @@ class Portion(NamedTuple):
     working: Sequence[int] = ()
 
 
-def past_events(store: SqliteStore, kind: EventKind, since: int, until: int) -> Iterator[PastEvent]:
-    """What happened in a period (microseconds), in any order."""
+def past_events(
+    store: SqliteStore, kind: EventKind, since: int, until: int, settle: float = 0.0
+) -> Iterator[PastEvent]:
+    """What happened in a period (microseconds), in any order; ``settle``: after which silence a session is stuck.
+
+    Not what is crossed, and no secrets: see ``trial_events.py``.
+    """
     after: int | None = 0
     while after is not None:
-        if kind in ("session.waiting", "session.ended"):
+        if kind.startswith("session."):
             numbers = store.rules.past.sessions(after, since, _PORTION)
             for session in store.sessions_by_number(numbers):
-                yield from _pauses(store, session, kind, since, until)
+                if kind == "session.stuck":
+                    found = _silences(store, session, until, settle)
+                    yield from (each for each in found if since <= each.event.at < until)
+                else:
+                    yield from _pauses(store, session, kind, since, until)
             after = numbers[-1] if len(numbers) == _PORTION else None
         else:
             events, after, _ = portion_of(store, kind, since, after, until)
@@ -110,6 +123,21 @@ def _held(store: SqliteStore, kind: EventKind, sessions: Sequence[Session], now:
         for each in waiting
         if (known := waited.get(each.id)) is not None and known.waits
     ]
+
+
+def _silences(store: SqliteStore, session: Session, until: int, settle: float) -> Iterator[PastEvent]:
+    """Of each turn the first silence in it that is long enough, or the longest; subagents are heard as well."""
+    rows = list(store.span_rows(session))
+    heard = sorted({at for row in rows for at in (row.start, row.end) if at is not None and at < until})
+    turns = [row for row in rows if row.kind == "turn" and row.stream == MAIN_STREAM]
+    for number, (turn, following) in enumerate(zip(turns, [*turns[1:], None], strict=True), start=1):
+        end = turn.end if turn.end is not None else until if following is None else following.start
+        moments = heard[bisect_left(heard, turn.start) : bisect_left(heard, min(end, until))]
+        if moments:
+            gaps = list(zip(moments, [*moments[1:], min(end, until)], strict=True))
+            enough = (gap for gap in gaps if (gap[1] - gap[0]) / _MICROS >= settle)
+            begin, over = next(enough, max(gaps, key=lambda gap: gap[1] - gap[0]))
+            yield PastEvent(stuck_event(session.id, number, begin), (over - begin) / _MICROS)
 
 
 def _pauses(store: SqliteStore, session: Session, kind: EventKind, since: int, until: int) -> Iterator[PastEvent]:

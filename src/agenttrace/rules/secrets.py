@@ -26,6 +26,8 @@ _CURSOR = "secrets"
 _LINES, _BYTES = 2_000, 2_000_000
 #: How often there is a look where nothing was left to read.
 _SECONDS = 1.0
+#: Bytes of lines that a look at the past reads at most, the latest.
+_PAST_BYTES = 100_000_000
 #: Secrets that were noted; the same one is in most later lines of a session.
 _REMEMBERED = 20_000
 _MARKER = re.compile(r"\[masked:([a-z0-9-]+)\]")
@@ -183,3 +185,27 @@ class LineSecrets:
             if span is not None:
                 return span.end or span.start
         return sessions[0].last_at or 0
+
+
+class PastSecrets(NamedTuple):
+    """Secrets of lines that were recorded since a moment."""
+
+    events: list[RuleEvent]
+    #: How many bytes of the latest lines were read, where that was not all.
+    cut_at: int | None
+
+
+def past_secrets(store: SqliteStore, mask: MaskText, since: int) -> PastSecrets:
+    """Each secret once for its session, by the first line that has it; read from the latest lines back."""
+    first, last, size = store.rules.first_event_since(since), store.last_event(), 0
+    found: dict[bytes, RuleEvent] = {}
+    while last >= first and size < _PAST_BYTES:
+        begin, secrets = max(first, last - _LINES + 1), LineSecrets(store, mask)
+        for line in store.lines(after=begin - 1, limit=_LINES):
+            if line.event_no > last:
+                break
+            size += len(line.raw)
+            events = secrets.events(line.session, line.span_id, line.turn_index, line.raw)
+            found |= {event.key: event for event in events}
+        last = begin - 1
+    return PastSecrets(list(found.values()), None if last < first else size)

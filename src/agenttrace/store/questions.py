@@ -248,6 +248,8 @@ class RecentQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Responses from a moment on, in microseconds; every field that is set must match."""
 
     since: int
+    #: Those before this moment only.
+    before: int | None = None
     agents: frozenset[str] = frozenset()
     #: Exact directories; the empty text matches sessions without one.
     projects: frozenset[str] = frozenset()

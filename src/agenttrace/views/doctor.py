@@ -26,6 +26,7 @@ def all_checks(settings: Settings, environ: Mapping[str, str] | None = None) -> 
     yield from checks.agents(settings, listing)
     yield from checks.watching(listing)
     yield from checks.deletions(settings, listing)
+    yield from limit_checks.rates(settings)
     yield from limit_checks.budgets(settings)
     yield from limit_checks.hooks(settings)
     yield from export_checks.destinations(settings)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from agenttrace.hooks.installing import Installer
 from agenttrace.hooks.targets import TARGETS
+from agenttrace.prices.costing import Cashier
+from agenttrace.prices.table import exchange_ratio
 from agenttrace.rules.budgets import BudgetState, budget_states
 from agenttrace.rules.guard_state import spent_text
 from agenttrace.store import open_store
@@ -18,6 +20,27 @@ from agenttrace.views.checks import Finding
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
+
+
+def rates(settings: Settings) -> Iterator[Finding]:
+    """Currencies that occur in what was recorded, and cannot be converted to the one that the user reads."""
+    wanted = settings.usage.currency
+    if wanted == "native":
+        if settings.usage.rates:
+            fix = 'Set the currency that they convert to, such as currency = "USD" under [usage].'
+            yield Finding("currency", "warn", "usage.rates has no effect: usage.currency is native", fix)
+        return
+    try:
+        with open_store(settings) as store:
+            occurring = Cashier.load(settings).bill(store.usage()).originals
+    except STORE_FAILURES:
+        return  # another check reports problems of the store
+    lacking = [each for each in occurring if each != wanted and exchange_ratio(each, settings.usage) is None]
+    for each in lacking:
+        fix = f"Set {each} under [usage.rates] in agenttrace.toml: what one {each} is in {wanted}."
+        yield Finding("currency", "warn", f"costs in {each} have no rate to {wanted}, and are not in sums", fix)
+    if occurring and not lacking:
+        yield Finding("currency", "ok", f"all costs are shown in {wanted}")
 
 
 def budgets(settings: Settings) -> Iterator[Finding]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from agenttrace.ids import session_number
+from agenttrace.model import Usage
+from agenttrace.prices.costing import MIXED
 from agenttrace.prices.parsing import MILLION
+from agenttrace.store.questions import UsageRow
 from agenttrace.views import figures
 
 if TYPE_CHECKING:
     from agenttrace.prices.costing import Cashier
+    from agenttrace.rules.trial_tokens import ChainEstimate
     from agenttrace.store.rule_store import RuleStore
     from agenttrace.store.rules import ChainUse
 
@@ -70,6 +74,67 @@ class RuleCosts:
             unpriced_models=sorted(bill.unpriced_models),
             unrecorded_tokens=missing,
         )
+
+
+class EstimatedCosts:
+    """Costs of what a trial estimates: as earlier runs cost, else the input at the price of the application's model."""
+
+    def __init__(self, store: SqliteStore, cashier: Cashier, apps: Mapping[str, Any], day: str) -> None:
+        self._store, self._cashier, self._apps, self._day = store, cashier, apps, day
+
+    def of(self, estimate: ChainEstimate) -> RuleCost | None:
+        """The cost of one chain; ``None``: it would not have run."""
+        if not estimate.tokens:
+            return None
+        if estimate.basis == "input":
+            return self._of_input(estimate)
+        known = RuleCosts(self._store, self._cashier, estimate.uses).of_all()
+        return None if known is None else _scaled(known, estimate.tokens / sum(use.tokens for use in estimate.uses))
+
+    def _of_input(self, estimate: ChainEstimate) -> RuleCost:
+        bill = self._cashier.bill()
+        for app in estimate.apps:
+            table = self._apps.get(app)
+            model = str(table.get("model", "")) if isinstance(table, Mapping) else ""
+            usage = Usage(input_tokens=estimate.tokens // len(estimate.apps))
+            bill.add(UsageRow("", model, 1, 0, 0, usage, "", self._day))
+        return RuleCost(
+            cost=bill.cost,
+            currency=bill.currency,
+            costs=bill.amounts,
+            unpriced_tokens=bill.unpriced_tokens,
+            unpriced_models=sorted(bill.unpriced_models),
+            unrecorded_tokens=0,
+        )
+
+
+def _scaled(cost: RuleCost, share: float) -> RuleCost:
+    return RuleCost(
+        cost=None if cost.cost is None else cost.cost * share,
+        currency=cost.currency,
+        costs={currency: amount * share for currency, amount in cost.costs.items()},
+        unpriced_tokens=round(cost.unpriced_tokens * share),
+        unpriced_models=cost.unpriced_models,
+        unrecorded_tokens=round(cost.unrecorded_tokens * share),
+    )
+
+
+def added(costs: Sequence[RuleCost]) -> RuleCost | None:
+    """The sum of costs; ``None``: there are none."""
+    if not costs:
+        return None
+    sums: dict[str, float] = {}
+    for each in costs:
+        for currency, amount in each.costs.items():
+            sums[currency] = sums.get(currency, 0.0) + amount
+    return RuleCost(
+        cost=next(iter(sums.values())) if len(sums) == 1 else None,
+        currency=None if not sums else next(iter(sums)) if len(sums) == 1 else MIXED,
+        costs=sums,
+        unpriced_tokens=sum(each.unpriced_tokens for each in costs),
+        unpriced_models=sorted({model for each in costs for model in each.unpriced_models}),
+        unrecorded_tokens=sum(each.unrecorded_tokens for each in costs),
+    )
 
 
 def _number(session: str) -> int:

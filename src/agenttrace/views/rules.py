@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from agenttrace.calendar import day_finder
 from agenttrace.config.rule_tables import RuleTables
 from agenttrace.config.rules import (
     DEFAULT_ONCE,
@@ -24,13 +25,16 @@ from agenttrace.config.rules import (
 )
 from agenttrace.ids import session_key
 from agenttrace.rules.decision import in_force
+from agenttrace.rules.trial_events import RemarkCode
+from agenttrace.rules.trial_tokens import Basis
 from agenttrace.store.rule_reasons import Reason
 from agenttrace.store.rules import ActionState, Attempt, Firing, FiringAction, FiringCounts, FiringState, RuleState
-from agenttrace.views.rule_costs import RuleCost, RuleCosts
+from agenttrace.views.rule_costs import EstimatedCosts, RuleCost, RuleCosts, added
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import iso, iso_seconds
 
 if TYPE_CHECKING:
+    from agenttrace.config import Settings
     from agenttrace.model import Session
     from agenttrace.prices.costing import Cashier
     from agenttrace.rules.trial import Trial, Tried
@@ -177,6 +181,8 @@ class TriedEvent(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
     why: Reason | None
     fires_at: str | None
+    #: What its chains would have used, estimated.
+    tokens: int
 
 
 class TrialReason(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,6 +191,25 @@ class TrialReason(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     why: Reason
     events: int
+
+
+class TrialChain(msgspec.Struct, frozen=True, kw_only=True):
+    """What an action that calls applications would have used, estimated."""
+
+    action: str
+    apps: list[str]
+    #: ``firings``: from earlier runs of the same applications; ``input``: from the size of the input alone.
+    basis: Basis
+    tokens: int
+    cost: RuleCost | None
+
+
+class TrialRemark(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trial cannot know, or how it was estimated: in English, and as a code with its facts."""
+
+    code: RemarkCode
+    facts: dict[str, str | int | None]
+    text: str
 
 
 class RuleTrial(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,6 +228,11 @@ class RuleTrial(msgspec.Struct, frozen=True, kw_only=True):
     examples: list[TriedEvent]
     #: Whether there were more events than a trial looks at.
     cut: bool
+    #: What its chains would have used, estimated; ``cost`` is null where there are none.
+    tokens: int
+    cost: RuleCost | None
+    chains: list[TrialChain]
+    remarks: list[TrialRemark]
 
 
 class RuleEventKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,8 +241,6 @@ class RuleEventKind(msgspec.Struct, frozen=True, kw_only=True):
     kind: EventKind
     once: Once
     settle_seconds: float
-    #: Whether a rule can be tried on the past.
-    can_be_tried: bool
 
 
 # -- rules ----------------------------------------------------------------------------------------------------------
@@ -220,14 +248,11 @@ class RuleEventKind(msgspec.Struct, frozen=True, kw_only=True):
 
 def event_kinds() -> list[RuleEventKind]:
     """All kinds of events."""
-    from agenttrace.rules.trial import TRIED
-
     return [
         RuleEventKind(
             kind=kind,
             once=DEFAULT_ONCE[kind],
             settle_seconds=DEFAULT_SETTLE.get(kind, 0.0),
-            can_be_tried=kind in TRIED,
         )
         for kind in EVENT_KINDS
     ]
@@ -413,9 +438,18 @@ def sessions_of(store: RuleStore, firings: Sequence[Firing]) -> Mapping[int, Ses
 # -- trials ---------------------------------------------------------------------------------------------------------
 
 
-def trial_of(trial: Trial) -> RuleTrial:
+def trial_of(trial: Trial, store: SqliteStore, settings: Settings) -> RuleTrial:
     """What a rule would have done."""
-    fired = trial.fired()
+    from agenttrace.prices.costing import Cashier
+
+    fired, day = trial.fired(), day_finder(settings.usage.timezone)(trial.until)
+    pricing = EstimatedCosts(store, Cashier.load(settings), settings.apps, day)
+    chains = [
+        TrialChain(
+            action=each.action, apps=list(each.apps), basis=each.basis, tokens=each.tokens, cost=pricing.of(each)
+        )
+        for each in trial.estimates
+    ]
     return RuleTrial(
         rule=trial.rule,
         since=iso(trial.since),
@@ -427,6 +461,10 @@ def trial_of(trial: Trial) -> RuleTrial:
         reasons=[TrialReason(reason=why.sentence, why=why, events=count) for why, count in trial.reasons()],
         examples=[_tried(each) for each in trial.tried[::-1][:_SHOWN_TRIED]],
         cut=trial.cut,
+        tokens=sum(each.tokens for each in chains),
+        cost=added([each.cost for each in chains if each.cost is not None]),
+        chains=chains,
+        remarks=[TrialRemark(code=each.code, facts=dict(each.facts), text=each.sentence) for each in trial.remarks],
     )
 
 
@@ -441,4 +479,5 @@ def _tried(tried: Tried) -> TriedEvent:
         reason=None if tried.reason is None else tried.reason.sentence,
         why=tried.reason,
         fires_at=iso_seconds(tried.at) if tried.outcome != "skip" else None,
+        tokens=tried.tokens,
     )

@@ -116,7 +116,7 @@ def test_a_response_counts_once(made: list[Made]) -> None:
 def test_recent_usage_is_that_of_the_groups(
     made: list[Made], agents: frozenset[str], projects: frozenset[str], models: frozenset[str]
 ) -> None:
-    """From the beginning on it is all usage, response by response; and later it is what came from then on."""
+    """From the beginning on it is all usage, response by response; and of a part of the time what came in it."""
     with store_of(logs_of(made)) as store:
         query = RecentQuery(since=0, agents=agents, projects=projects, models=models)
         found = store.recent_usage(query)
@@ -128,6 +128,8 @@ def test_recent_usage_is_that_of_the_groups(
         for since in set(times):
             later = store.recent_usage(msgspec.structs.replace(query, since=since))
             assert later == [each for each in found if each.at >= since]
+            earlier = store.recent_usage(msgspec.structs.replace(query, before=since))
+            assert earlier == [each for each in found if each.at < since]
 
 
 @few

@@ -1309,6 +1309,7 @@ export interface TriedEvent {
   reason: string | null;
   why: Reason | null;
   fires_at: string | null;
+  tokens: number;
 }
 
 /** Why events would not have fired. */
@@ -1316,6 +1317,22 @@ export interface TrialReason {
   reason: string;
   why: Reason;
   events: number;
+}
+
+/** What an action that calls applications would have used, estimated. */
+export interface TrialChain {
+  action: string;
+  apps: string[];
+  basis: "firings" | "input";
+  tokens: number;
+  cost: RuleCost | null;
+}
+
+/** What a trial cannot know, or how it was estimated: in English, and as a code with its facts. */
+export interface TrialRemark {
+  code: "costs_of_now" | "permission_waits" | "span_silence" | "budgets_of_now" | "last_reports" | "latest_lines" | "tokens_of_firings" | "tokens_of_input";
+  facts: Record<string, string | number | null>;
+  text: string;
 }
 
 /** What a rule would have done in a period. */
@@ -1330,6 +1347,10 @@ export interface RuleTrial {
   reasons: TrialReason[];
   examples: TriedEvent[];
   cut: boolean;
+  tokens: number;
+  cost: RuleCost | null;
+  chains: TrialChain[];
+  remarks: TrialRemark[];
 }
 
 /** A kind of event, and what it means where a rule does not say it. */
@@ -1337,7 +1358,6 @@ export interface RuleEventKind {
   kind: "session.waiting" | "session.ended" | "session.stuck" | "turn.failed" | "tool.failed" | "budget.crossed" | "limit.crossed" | "secret.found" | "quarantine.grew" | "export.refused";
   once: "session" | "turn" | "span" | "crossing";
   settle_seconds: number;
-  can_be_tried: boolean;
 }
 
 /** Whether the rules are run. */

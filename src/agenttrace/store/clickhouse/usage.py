@@ -114,6 +114,8 @@ def recent_usage(database: Database, query: RecentQuery) -> list[TimedUsage]:
     """The responses from a moment on, in their order."""
     where, values = _of_sessions(query)
     active, values["active"] = _active(query.since)
+    if query.before is not None:
+        where, values["before"] = f"{where} AND at < :before", query.before
     tokens = ", ".join(USAGE_FIELDS)
     rows = database.rows(
         f"SELECT at, toString(session), model, 1, toInt64(estimated), copies, {tokens}, '', day, variant "

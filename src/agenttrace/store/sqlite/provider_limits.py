@@ -48,6 +48,12 @@ def write_windows(connection: sqlite3.Connection, windows: Iterable[ProviderWind
         connection.execute(_FORGET, (*place, end - _KEPT))
 
 
+def windows_since(connection: sqlite3.Connection, since: int) -> list[ProviderWindow]:
+    """The last report of every window that is stored and was told of since a moment, in the order of reports."""
+    query = f"SELECT {', '.join(_COLUMNS)} FROM provider_limits WHERE at >= ? ORDER BY at"
+    return [ProviderWindow(**dict(zip(_COLUMNS, row, strict=True))) for row in connection.execute(query, (since,))]
+
+
 def latest_windows(connection: sqlite3.Connection) -> list[ProviderWindow]:
     """Of each window the latest report, expired or not."""
     return [ProviderWindow(**dict(zip(_COLUMNS, row, strict=False))) for row in connection.execute(_LATEST)]

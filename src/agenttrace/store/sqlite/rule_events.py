@@ -209,6 +209,12 @@ def ended_event(session: Session) -> RuleEvent:
     return RuleEvent(key=key, kind="session.ended", at=session.last_at or 0, session=session.id, turn=session.turns)
 
 
+def stuck_event(session: int, turns: int, heard: int) -> RuleEvent:
+    """That a session works in its turn and says nothing since a moment."""
+    key = key_of("session.stuck", session, turns)
+    return RuleEvent(key=key, kind="session.stuck", at=heard, session=session, turn=turns)
+
+
 def quarantined_event(
     file: int, generation: int, offset: int, digest: bytes, *, path: str, reason: str, at: int
 ) -> RuleEvent:

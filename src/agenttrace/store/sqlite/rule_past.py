@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from agenttrace.store.questions import MAIN_STREAM, TELEMETRY
+from agenttrace.store.questions import MAIN_STREAM, TELEMETRY, ProviderWindow
 from agenttrace.store.rules import RuleEvent
 from agenttrace.store.sqlite.database import marks
+from agenttrace.store.sqlite.provider_limits import windows_since
 from agenttrace.store.sqlite.rule_events import FailedRow, quarantined_event, refused_event
 
 _SESSIONS = "SELECT id FROM sessions WHERE id > ? AND events > 0 AND last_at >= ? ORDER BY id LIMIT ?"
@@ -91,6 +92,10 @@ class RulePast:
             )
             for number, file, generation, offset, digest, path, reason, found in rows
         ]
+
+    def windows(self, since: int) -> list[ProviderWindow]:
+        """The last report of each window of a provider's limit, of those since a moment."""
+        return windows_since(self._connection, since)
 
     def refused(self, after: int, since: int, limit: int) -> list[Numbered]:
         """The next spans that a destination refused."""

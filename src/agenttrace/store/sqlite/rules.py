@@ -529,6 +529,15 @@ class Rules:
         """The same of the firings of a rule on one day."""
         return self._used("rule_firings.rule = ? AND day = ?", (rule, day))
 
+    def used_by(self, actions: Sequence[str], rule: str | None, limit: int) -> list[ChainUse]:
+        """The same of the latest runs of actions of these names, of one rule or of all."""
+        latest = (
+            "SELECT firing_no, place FROM rule_actions JOIN rule_firings USING (firing_no) WHERE "
+            f"rule_actions.tokens > 0 AND rule_actions.state = 'done' AND action IN {marks(actions)} "
+            "AND rule = coalesce(?, rule) ORDER BY firing_no DESC LIMIT ?"
+        )
+        return self._used(f"(firing_no, place) IN ({latest})", (*actions, rule, limit))
+
     def _used(self, only: str, values: Sequence[Any]) -> list[ChainUse]:
         found: dict[tuple[int, int, int], list[str]] = {}
         for *place, session in self._connection.execute(_USED.format(only=only), values):

@@ -116,6 +116,9 @@ def usage_by_session(connection: sqlite3.Connection, numbers: Sequence[int]) -> 
 def recent_usage(connection: sqlite3.Connection, query: RecentQuery) -> list[TimedUsage]:
     """The responses from a moment on, in their order."""
     tests, values = ["u.at >= ?"], list[object]([query.since])
+    if query.before is not None:
+        tests.append("u.at < ?")
+        values.append(query.before)
     for value, wanted in (*_wanted(query), ("u.model", query.models)):
         if wanted:
             tests.append(f"{value} IN {marks(sorted(wanted))}")

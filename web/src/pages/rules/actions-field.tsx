@@ -2,12 +2,12 @@
 import type { ReactNode } from "react";
 import { useState } from "react";
 
-import { post } from "../../api/client";
-import type { RuleList } from "../../api/shapes";
+import { change, post } from "../../api/client";
+import type { RuleAction, RuleList } from "../../api/shapes";
 import { Badge, Button, Failed, IconButton, Segmented, Text } from "../../parts";
-import { useText, useTitle } from "../../text";
+import { useLanguage, useText, useTitle } from "../../text";
 import type { ActionDraft, ActionType } from "./draft";
-import { actionTable, newAction } from "./draft";
+import { actionDraftOf, actionTable, isEditable, newAction } from "./draft";
 import { ChoiceField, Field } from "./field";
 import { formText } from "./form-text";
 import styles from "./rules.module.css";
@@ -23,9 +23,10 @@ interface ActionsFieldProps {
 export function ActionsField({ list, chosen, onChange }: ActionsFieldProps) {
   const t = useText(text);
   const w = useText(formText);
-  const [adding, setAdding] = useState(false);
+  /** The action that is written: null is a new one. */
+  const [written, setWritten] = useState<RuleAction | null | undefined>(undefined);
   const others = list.actions.filter((action) => !chosen.includes(action.name));
-  const typeOf = (name: string) => list.actions.find((action) => action.name === name)?.type;
+  const known = (name: string) => list.actions.find((action) => action.name === name);
   return (
     <fieldset className={styles.group}>
       <legend>{w.actionsGroup}</legend>
@@ -33,8 +34,19 @@ export function ActionsField({ list, chosen, onChange }: ActionsFieldProps) {
         chosen={chosen}
         onChange={onChange}
         about={(name) => {
-          const type = typeOf(name);
-          return type && <Badge>{t.types[type]}</Badge>;
+          const action = known(name);
+          return (
+            action && (
+              <>
+                <Badge>{t.types[action.type]}</Badge>
+                {isEditable(action) && (
+                  <Button small tone="quiet" aria-label={w.editAction(name)} onClick={() => setWritten(action)}>
+                    {t.edit}
+                  </Button>
+                )}
+              </>
+            )
+          );
         }}
       />
       <div className={styles.fields}>
@@ -45,16 +57,19 @@ export function ActionsField({ list, chosen, onChange }: ActionsFieldProps) {
           options={others.map((action) => ({ value: action.name, label: `${action.name} (${t.types[action.type]})` }))}
           onChange={(name) => name && onChange([...chosen, name])}
         />
-        <Button aria-expanded={adding} onClick={() => setAdding(!adding)}>
+        <Button aria-expanded={written === null} onClick={() => setWritten(written === null ? undefined : null)}>
           {w.newAction}
         </Button>
       </div>
-      {adding && (
-        <NewAction
+      {written !== undefined && (
+        <ActionForm
+          key={written?.name ?? ""}
           list={list}
+          action={written}
+          onClose={() => setWritten(undefined)}
           onSaved={(name) => {
-            setAdding(false);
-            onChange([...chosen, name]);
+            setWritten(undefined);
+            if (!chosen.includes(name)) onChange([...chosen, name]);
           }}
         />
       )}
@@ -95,24 +110,41 @@ const FORMATS = ["slack", "teams", "dingtalk", "feishu", "json"] as const;
 const INPUTS = ["outline", "conversation", "transcript", "turn", "span"] as const;
 const KEEPS = ["note", "score", "label"] as const;
 
+const LANGUAGES = ["en", "zh"] as const;
+
 interface DraftProps {
   draft: ActionDraft;
+  /** As it is stored; null: a new one. */
+  action: RuleAction | null;
   onChange: (changes: Partial<ActionDraft>) => void;
 }
 
-function NewAction({ list, onSaved }: { list: RuleList; onSaved: (name: string) => void }) {
+interface ActionFormProps {
+  list: RuleList;
+  action: RuleAction | null;
+  onSaved: (name: string) => void;
+  onClose: () => void;
+}
+
+/** Writes a new action, or changes one. */
+function ActionForm({ list, action, onSaved, onClose }: ActionFormProps) {
+  const language = useLanguage();
   const t = useText(text);
   const w = useText(formText);
-  const [draft, setDraft] = useState(newAction);
+  const [draft, setDraft] = useState(() => (action ? actionDraftOf(action) : newAction(language)));
   const onChange = (changes: Partial<ActionDraft>) => setDraft((before) => ({ ...before, ...changes }));
   const name = draft.name.trim();
   const saving = useChange<void>(
-    () => post("/rules/actions", { name, action: actionTable(draft) }),
+    () =>
+      action === null
+        ? post("/rules/actions", { name, action: actionTable(draft) })
+        : change("PUT", `/rules/actions/${encodeURIComponent(name)}`, { action: actionTable(draft) }),
     () => w.saved(name),
     true,
   );
+  const parts = { draft, action, onChange };
   return (
-    <div className={styles.newAction}>
+    <div className={styles.newAction} role="group" aria-label={action ? w.editAction(action.name) : w.newAction}>
       <Segmented<ActionType>
         label={w.actionType}
         value={draft.type}
@@ -120,38 +152,70 @@ function NewAction({ list, onSaved }: { list: RuleList; onSaved: (name: string) 
         choices={TYPES.map((type) => ({ value: type, label: t.types[type] }))}
       />
       <div className={styles.fields}>
-        <Field label={w.actionName} hint={w.nameHint} value={draft.name} onChange={(value) => onChange({ name: value })} />
-        {draft.type === "webhook" && <Webhook draft={draft} onChange={onChange} />}
-        {draft.type === "chain" && <Chain list={list} draft={draft} onChange={onChange} />}
+        {action === null && (
+          <Field label={w.actionName} hint={w.nameHint} value={draft.name} onChange={(value) => onChange({ name: value })} />
+        )}
+        {draft.type === "webhook" && <Webhook {...parts} />}
+        {draft.type === "chain" && <Chain list={list} {...parts} />}
+        <Field
+          label={w.timeout}
+          hint={w.timeoutHint}
+          value={draft.timeout_seconds}
+          onChange={(value) => onChange({ timeout_seconds: value })}
+        />
       </div>
       <p className="faint">{w.commandNote}</p>
       {saving.error && <Failed error={saving.error} title={w.saveAction} />}
-      <div>
+      <div className={styles.ways}>
         <Button disabled={!name || (draft.type === "chain" && draft.apps.length === 0)} busy={saving.isPending} onClick={() => saving.mutate(undefined, { onSuccess: () => onSaved(name) })}>
           {w.saveAction}
+        </Button>
+        <Button tone="quiet" onClick={onClose}>
+          {w.cancelAction}
         </Button>
       </div>
     </div>
   );
 }
 
-function Webhook({ draft, onChange }: DraftProps) {
+function Webhook({ draft, action, onChange }: DraftProps) {
   const t = useText(formText);
+  // Secrets of another type of action do not stay.
+  const before = action?.type === "webhook" ? action : null;
   return (
     <>
-      <Field label={t.url} hint={t.urlHint} value={draft.url} onChange={(url) => onChange({ url })} />
+      <Field label={t.url} hint={before?.address ? t.urlStays(before.address) : t.urlHint} value={draft.url} onChange={(url) => onChange({ url })} />
       <ChoiceField
         label={t.format}
         value={draft.format}
         options={FORMATS.map((format) => ({ value: format, label: format }))}
         onChange={(format) => onChange({ format: format as ActionDraft["format"] })}
       />
-      <Field label={t.secret} secret value={draft.secret} onChange={(secret) => onChange({ secret })} />
-      <label className={styles.tick}>
-        <input type="checkbox" checked={draft.allow_private} onChange={(event) => onChange({ allow_private: event.target.checked })} />
-        {t.allowPrivate}
-      </label>
+      <Field label={t.secret} secret hint={before?.signed ? t.secretStays : undefined} value={draft.secret} onChange={(secret) => onChange({ secret })} />
+      <Field
+        label={t.headers}
+        lines
+        hint={before && before.headers.length > 0 ? t.headersStay(before.headers.join(", ")) : t.headersHint}
+        value={draft.headers}
+        onChange={(headers) => onChange({ headers })}
+      />
+      {before?.signed && (
+        <Tick label={t.dropSecret} checked={draft.drop.secret} onChange={(secret) => onChange({ drop: { ...draft.drop, secret } })} />
+      )}
+      {before && before.headers.length > 0 && (
+        <Tick label={t.dropHeaders} checked={draft.drop.headers} onChange={(headers) => onChange({ drop: { ...draft.drop, headers } })} />
+      )}
+      <Tick label={t.allowPrivate} checked={draft.allow_private} onChange={(allowed) => onChange({ allow_private: allowed })} />
     </>
+  );
+}
+
+function Tick({ label, checked, onChange }: { label: string; checked: boolean; onChange: (checked: boolean) => void }) {
+  return (
+    <label className={styles.tick}>
+      <input type="checkbox" checked={checked} onChange={(event) => onChange(event.target.checked)} />
+      {label}
+    </label>
   );
 }
 
@@ -190,13 +254,17 @@ function Chain({ list, draft, onChange }: DraftProps & { list: RuleList }) {
         options={INPUTS.map((input) => ({ value: input, label: t.inputs[input] }))}
         onChange={(input) => onChange({ input })}
       />
+      <ChoiceField
+        label={t.language}
+        value={draft.language}
+        options={LANGUAGES.map((each) => ({ value: each, label: t.languages[each] }))}
+        onChange={(chosen) => onChange({ language: chosen as ActionDraft["language"] })}
+      />
+      <Field label={t.maxChars} hint={t.maxCharsHint} value={draft.max_chars} onChange={(value) => onChange({ max_chars: value })} />
       <fieldset className={styles.keeps}>
         <legend>{t.keep}</legend>
         {KEEPS.map((each) => (
-          <label key={each} className={styles.tick}>
-            <input type="checkbox" checked={draft.keep.includes(each)} onChange={() => toggle(each)} />
-            {t.keeps[each]}
-          </label>
+          <Tick key={each} label={t.keeps[each]} checked={draft.keep.includes(each)} onChange={() => toggle(each)} />
         ))}
       </fieldset>
     </>

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import type { Rule } from "../../api/shapes";
-import { actionTable, draftOf, durationText, newAction, newDraft, tableOf } from "./draft";
+import type { Rule, RuleAction } from "../../api/shapes";
+import { actionDraftOf, actionTable, draftOf, durationText, isEditable, keptFilters, newAction, newDraft, tableOf } from "./draft";
 
 const RULE: Rule = {
   name: "tools",
@@ -55,6 +55,19 @@ describe("a draft", () => {
     expect(tableOf({ ...draft, on: "budget.crossed" })["where"]).toEqual({ at_least: 0.8 });
   });
 
+  it("keeps filters that it has no field for", () => {
+    const rule: Rule = { ...RULE, where: { tool: ["Bash"], odd: ["new"], budget: ["shop"], secret: ["aws-*"] } };
+    const draft = draftOf(rule);
+    expect(tableOf(draft)["where"]).toEqual(rule.where);
+    expect(tableOf({ ...draft, where: { ...draft.where, tool: "Read" } })["where"]).toEqual({ ...rule.where, tool: ["Read"] });
+    // Of another event: those that no event has a field for.
+    expect(keptFilters({ ...draft, on: "turn.failed" })).toEqual({ odd: ["new"] });
+    expect(tableOf({ ...draft, on: "turn.failed" })["where"]).toEqual({ odd: ["new"] });
+    const secrets: Rule = { ...RULE, on: "secret.found", where: { secret: ["*"], errors: true } };
+    expect(draftOf(secrets).where.secret).toBe("*");
+    expect(tableOf(draftOf(secrets))["where"]).toEqual(secrets.where);
+  });
+
   it("leaves a number that is none to the server, which names it", () => {
     expect(tableOf({ ...newDraft(), max_per_day: "many" })["max_per_day"]).toBe("many");
   });
@@ -65,8 +78,52 @@ it("writes durations as settings have them", () => {
 });
 
 it("writes of an action what its type has", () => {
-  const draft = { ...newAction(), url: " https://example.com/x ", apps: ["a", "b"] };
-  expect(actionTable(draft)).toEqual({ type: "webhook", url: "https://example.com/x", format: "slack" });
-  expect(actionTable({ ...draft, type: "notify" })).toEqual({ type: "notify" });
-  expect(actionTable({ ...draft, type: "chain" })).toEqual({ type: "chain", apps: ["a", "b"], input: "conversation", keep: ["note"] });
+  const draft = { ...newAction("en"), url: " https://example.com/x ", apps: ["a", "b"], max_chars: "900", timeout_seconds: "60" };
+  const shared = { timeout_seconds: 60 };
+  expect(actionTable(draft)).toEqual({ type: "webhook", url: "https://example.com/x", format: "slack", ...shared });
+  expect(actionTable({ ...draft, type: "notify" })).toEqual({ type: "notify", ...shared });
+  expect(actionTable({ ...draft, type: "chain", language: "zh" })).toEqual({ type: "chain", apps: ["a", "b"], input: "conversation", keep: ["note"], max_chars: 900, language: "zh", ...shared });
+});
+
+it("reads headers line by line, and leaves a line that is none to the server", () => {
+  const draft = { ...newAction("en"), headers: "X-Key: a:b\n\n Authorization :  Bearer 1 \nodd" };
+  expect(actionTable(draft)["headers"]).toEqual({ "X-Key": "a:b", Authorization: "Bearer 1", odd: "" });
+});
+
+const HOOK: RuleAction = {
+  name: "chat",
+  type: "webhook",
+  address: "https://example.com/…",
+  format: "teams",
+  signed: true,
+  headers: ["X-Key"],
+  allow_private: true,
+  apps: [],
+  input: null,
+  max_chars: null,
+  keep: [],
+  language: "en",
+  command: null,
+  timeout_seconds: 12,
+  missing: [],
+  origin: "console",
+};
+const CHAIN: RuleAction = { ...HOOK, name: "review", type: "chain", address: null, format: null, signed: false, headers: [], allow_private: false, apps: ["a", "b"], input: "turn", max_chars: 5000, keep: ["score"], language: "zh" };
+
+describe("the draft of an action", () => {
+  it("becomes the same action again, without the secrets, which stay", () => {
+    expect(actionTable(actionDraftOf(HOOK))).toEqual({ type: "webhook", format: "teams", allow_private: true, timeout_seconds: 12 });
+    expect(actionTable(actionDraftOf(CHAIN))).toEqual({ type: "chain", apps: ["a", "b"], input: "turn", max_chars: 5000, keep: ["score"], language: "zh", timeout_seconds: 12 });
+    expect(actionTable(actionDraftOf({ ...HOOK, type: "notify" }))).toEqual({ type: "notify", timeout_seconds: 12 });
+  });
+
+  it("takes secrets out where that is asked for, and new ones count", () => {
+    const draft = { ...actionDraftOf(HOOK), drop: { secret: true, headers: true } };
+    expect(actionTable(draft)).toMatchObject({ secret: null, headers: null });
+    expect(actionTable({ ...draft, secret: "new", headers: "A: b" })).toMatchObject({ secret: "new", headers: { A: "b" } });
+  });
+
+  it("is made of what the console may change", () => {
+    expect([HOOK, { ...HOOK, origin: "ready" }, { ...HOOK, origin: "file" }, { ...HOOK, type: "command" as const }].map(isEditable)).toEqual([true, true, false, false]);
+  });
 });

@@ -10,23 +10,27 @@ interface FieldProps {
   value: string;
   /** Hidden while it is typed. */
   secret?: boolean;
+  /** Of several lines. */
+  lines?: boolean;
   onChange: (value: string) => void;
 }
 
-export function Field({ label, hint, value, secret, onChange }: FieldProps) {
+export function Field({ label, hint, value, secret, lines, onChange }: FieldProps) {
   const id = useId();
+  const shared = { id: `${id}-input`, spellCheck: false, value, "aria-describedby": hint ? id : undefined };
   return (
     <div className={styles.field}>
       <label htmlFor={`${id}-input`}>{label}</label>
-      <input
-        id={`${id}-input`}
-        type={secret ? "password" : "text"}
-        autoComplete={secret ? "new-password" : "off"}
-        spellCheck={false}
-        value={value}
-        aria-describedby={hint ? id : undefined}
-        onChange={(event) => onChange(event.target.value)}
-      />
+      {lines ? (
+        <textarea {...shared} rows={3} onChange={(event) => onChange(event.target.value)} />
+      ) : (
+        <input
+          {...shared}
+          type={secret ? "password" : "text"}
+          autoComplete={secret ? "new-password" : "off"}
+          onChange={(event) => onChange(event.target.value)}
+        />
+      )}
       {hint && (
         <span id={id} className="faint">
           {hint}

@@ -4,11 +4,11 @@ import { useId, useState } from "react";
 import { change, post } from "../../api/client";
 import { useTeam } from "../../api/queries";
 import type { Rule, RuleList, RuleTrial } from "../../api/shapes";
-import { Button, Drawer, Failed } from "../../parts";
+import { Button, Drawer, Failed, Text } from "../../parts";
 import { useText } from "../../text";
 import { ActionsField } from "./actions-field";
 import type { Draft } from "./draft";
-import { draftOf, durationText, filtersOf, hasErrors, newDraft, tableOf } from "./draft";
+import { draftOf, durationText, filtersOf, hasErrors, keptFilters, newDraft, tableOf } from "./draft";
 import { ChoiceField, Field } from "./field";
 import { formText } from "./form-text";
 import styles from "./rules.module.css";
@@ -26,7 +26,6 @@ interface FormProps {
 type Mode = Rule["mode"];
 
 export function Form({ rule, list, onClose }: FormProps) {
-  const t = useText(text);
   const w = useText(formText);
   const form = useId();
   const [draft, setDraft] = useState<Draft>(() => (rule ? draftOf(rule) : newDraft()));
@@ -43,7 +42,6 @@ export function Form({ rule, list, onClose }: FormProps) {
   const saving = useChange<Mode>((mode) => save(rule, draft, mode), () => w.saved(draft.name), true);
   const store = (mode: Mode) => saving.mutate(mode, { onSuccess: onClose });
   const complete = draft.name.trim() !== "" && draft.do.length > 0;
-  const tryable = kind?.can_be_tried ?? false;
   return (
     <Drawer
       open
@@ -51,18 +49,16 @@ export function Form({ rule, list, onClose }: FormProps) {
       title={rule ? w.formEdit(rule.name) : w.formNew}
       actions={
         <div className={styles.save}>
-          {tryable && !current && <span className="faint">{w.firstTry}</span>}
+          {!current && <span className="faint">{w.firstTry}</span>}
           <Button disabled={!complete} busy={saving.isPending} onClick={() => store("off")}>
             {w.saveOff}
           </Button>
           <Button disabled={!complete} busy={saving.isPending} onClick={() => store("dry")}>
             {w.saveDry}
           </Button>
-          {tryable && (
-            <Button tone="main" disabled={!complete || !current} busy={saving.isPending} onClick={() => store("on")}>
-              {w.saveOn}
-            </Button>
-          )}
+          <Button tone="main" disabled={!complete || !current} busy={saving.isPending} onClick={() => store("on")}>
+            {w.saveOn}
+          </Button>
         </div>
       }
     >
@@ -78,15 +74,11 @@ export function Form({ rule, list, onClose }: FormProps) {
         <Filters draft={draft} onChange={update} />
         <Timing draft={draft} settle={kind?.settle_seconds ?? 0} once={kind?.once ?? "session"} onChange={update} />
         <ActionsField list={list} chosen={draft.do} onChange={(chosen) => update({ do: chosen })} />
-        {tryable ? (
-          <div>
-            <Button type="submit" busy={trying.isPending}>
-              {w.tryDraft}
-            </Button>
-          </div>
-        ) : (
-          <p className="soft">{t.cannotTry}</p>
-        )}
+        <div>
+          <Button type="submit" busy={trying.isPending}>
+            {w.tryDraft}
+          </Button>
+        </div>
         {trying.error && <Failed error={trying.error} title={w.tryDraft} />}
         {current && <TrialReport trial={current} />}
         {saving.error && <Failed error={saving.error} />}
@@ -128,6 +120,7 @@ function Filters({ draft, onChange }: PartProps) {
   const t = useText(text);
   const w = useText(formText);
   const team = useTeam() !== undefined;
+  const kept = Object.entries(keptFilters(draft)).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
   const offered = (name: keyof Draft["where"]) => team || (name !== "machine" && name !== "person") || draft.where[name] !== "";
   return (
     <fieldset className={styles.group}>
@@ -155,6 +148,11 @@ function Filters({ draft, onChange }: PartProps) {
           />
         )}
       </div>
+      {kept.length > 0 && (
+        <p className="faint">
+          <Text>{w.keptFilters(kept.join(", "))}</Text>
+        </p>
+      )}
     </fieldset>
   );
 }

@@ -7,8 +7,10 @@ import { useFormat } from "../../format";
 import type { Column } from "../../parts";
 import { Drawer, Loaded, Table, Text, Time } from "../../parts";
 import { useText } from "../../text";
+import { Money, Unknown } from "./cost";
 import { factsText } from "./facts-text";
 import { useReason } from "./reason";
+import { useRemark } from "./remark";
 import styles from "./rules.module.css";
 import { text } from "./text";
 
@@ -28,6 +30,7 @@ export function TrialDrawer({ name, onClose }: { name: string; onClose: () => vo
 export function TrialReport({ trial }: { trial: RuleTrial }) {
   const t = useText(text);
   const f = useFormat();
+  const remark = useRemark();
   const fired = trial.examples.filter((each) => each.fires).slice(0, SHOWN);
   return (
     <div className={styles.trial}>
@@ -35,10 +38,20 @@ export function TrialReport({ trial }: { trial: RuleTrial }) {
         <strong>{t.wouldFire(f.count(trial.fired), f.count(trial.events), f.count(trial.messages))}</strong>{" "}
         <span className="faint">{t.trialSince(f.clock(trial.since))}</span>
       </p>
+      {trial.chains.length > 0 && (
+        <p>
+          {t.trialCost(f.count(trial.tokens))} <Money cost={trial.cost} />
+        </p>
+      )}
+      <Unknown cost={trial.cost} />
       {fired.length > 0 && <Fired rows={fired} />}
       {trial.reasons.length > 0 && <Reasons rows={trial.reasons} />}
       {trial.cut && <p className="soft">{t.cut}</p>}
-      <p className="faint">{t.trialNote}</p>
+      {trial.remarks.map((each) => (
+        <p key={each.code} className="faint">
+          {remark(each)}
+        </p>
+      ))}
     </div>
   );
 }

@@ -18,7 +18,7 @@ from agenttrace.config.rules import BadRuleError, RuleMode, RuleSettings, parse_
 from agenttrace.prices.costing import Cashier
 from agenttrace.rules.lock import owner
 from agenttrace.rules.switches import switch
-from agenttrace.rules.trial import TRIED, try_rule
+from agenttrace.rules.trial import try_rule
 from agenttrace.run import availability
 from agenttrace.serve.access.audit import audited
 from agenttrace.serve.api.answers import Cached, answer, endpoint
@@ -262,15 +262,12 @@ def _apps(context: ServerContext) -> tuple[list[RuleApp], str | None]:
 
 
 async def _tried(context: ServerContext, rule: RuleSettings, since: str) -> RuleTrial:
-    if rule.on not in TRIED:
-        problem = f"{rule.on} cannot be told from what is stored. Switch the rule to dry: it notes what it would do."
-        raise ProblemError(422, problem)
     begin, end = micros_of(since, context.settings) or 0, time.time_ns() // 1000
-    day_of = day_finder(context.settings.usage.timezone)
+    tables, _ = await asyncio.to_thread(_readable, context)
 
     def read(store: SqliteStore) -> RuleTrial:
-        cashier = Cashier.load(context.settings)
-        return trial_of(try_rule(store, cashier, rule, since=begin, until=end, day_of=day_of))
+        trial = try_rule(store, context.settings, tables, rule, since=begin, until=end)
+        return trial_of(trial, store, context.settings)
 
     def nothing() -> RuleTrial:
         raise ProblemError(422, "Nothing was recorded yet.")
