@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agenttrace.rules.trial_tokens import ChainEstimate
     from agenttrace.store.rule_store import RuleStore
     from agenttrace.store.rules import ChainUse
+    from agenttrace.store.sqlite.store import SqliteStore
 
 #: Whose sessions the traces of chains are.
 _AGENT = "agenttrace"

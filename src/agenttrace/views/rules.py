@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from agenttrace.prices.costing import Cashier
     from agenttrace.rules.trial import Trial, Tried
     from agenttrace.store.rule_store import RuleStore
+    from agenttrace.store.sqlite.store import SqliteStore
 
 _SHOWN_TRIED = 200
 _TITLE_CHARACTERS = 300
