@@ -425,9 +425,9 @@ class Rules:
                 "WHERE firing_no = ? AND place = ?",
                 (state, due_at, answer, error, tokens, state, time.time(), attempt.firing, attempt.place),
             )
+            # When the firing is due again depends on all of its actions.
             self._connection.execute(
-                "UPDATE rule_firings SET due_at = ?, tokens = tokens + ? WHERE firing_no = ?",
-                (due_at, tokens, attempt.firing),
+                "UPDATE rule_firings SET tokens = tokens + ? WHERE firing_no = ?", (tokens, attempt.firing)
             )
 
     def finish(self, firing: Firing, state: FiringState, reason: str | None = None) -> int:
