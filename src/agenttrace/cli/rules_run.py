@@ -213,6 +213,7 @@ def _sources(settings: Settings, store: SqliteStore, cashier: Cashier) -> list[E
 
 
 def _crossings(settings: Settings, store: SqliteStore, cashier: Cashier) -> CrossingSource:
+    from agenttrace.calendar import zone
     from agenttrace.rules.budgets import crossings_since
     from agenttrace.rules.crossings import CrossingSource
     from agenttrace.rules.limits import limit_crossings, limit_states
@@ -221,6 +222,7 @@ def _crossings(settings: Settings, store: SqliteStore, cashier: Cashier) -> Cros
         store,
         lambda since, now: crossings_since(store, settings, since, now, cashier),
         lambda now: limit_crossings(limit_states(store, settings, now, cashier)),
+        zone=zone(settings.usage.timezone),
     )
 
 

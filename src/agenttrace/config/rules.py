@@ -133,7 +133,6 @@ class ActionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_chars: Annotated[int, msgspec.Meta(ge=100, le=2_000_000)] = 40_000
     #: What is stored of the answers beside the session.
     keep: tuple[Literal["note", "score", "label"], ...] = ("note",)
-    language: Literal["en", "zh"] = "en"
     # webhook
     url: Text | None = None
     format: MessageFormat = "json"
@@ -145,6 +144,8 @@ class ActionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     argv: tuple[str, ...] = ()
     stdin: Literal["event", "transcript", "none"] = "event"
     # all
+    #: Of messages, and of the prompts of a chain.
+    language: Literal["en", "zh"] = "en"
     timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 30.0
     origin: str = "file"
     #: Environment variables that its table names and that are not set.
@@ -183,9 +184,10 @@ _SECRETS = ("url", "secret")
 _OWN_HEADERS = frozenset(
     {"idempotency-key", "webhook-id", "webhook-timestamp", "webhook-signature", "content-length", "transfer-encoding"}
 )
+_OF_ALL = ("language", "timeout_seconds")
 #: The fields of each type of action, beside those of all.
 _FIELDS: dict[str, tuple[str, ...]] = {
-    "chain": ("apps", "input", "max_chars", "keep", "language"),
+    "chain": ("apps", "input", "max_chars", "keep"),
     "webhook": ("url", "format", "secret", "headers", "allow_private"),
     "notify": (),
     "command": ("argv", "stdin", "input", "max_chars"),
@@ -214,8 +216,8 @@ def parse_action(name: str, table: object, environ: Mapping[str, str], origin: s
     if not isinstance(kind, str) or kind not in _FIELDS:
         raise BadRuleError("type", f"is {kind!r}", f"Give one of {', '.join(_FIELDS)}.")
     for key in given:
-        if key not in (*_FIELDS[kind], "type", "timeout_seconds"):
-            fix = f"An action of type {kind} has: {', '.join((*_FIELDS[kind], 'timeout_seconds'))}."
+        if key not in (*_FIELDS[kind], *_OF_ALL, "type"):
+            fix = f"An action of type {kind} has: {', '.join((*_FIELDS[kind], *_OF_ALL))}."
             raise BadRuleError(key, "is not a setting", fix)
     if kind == "command" and origin != "file":
         raise BadRuleError("type", "is 'command'", "Commands are only run from agenttrace.toml.")

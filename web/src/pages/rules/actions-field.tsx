@@ -5,7 +5,7 @@ import { useState } from "react";
 import { post } from "../../api/client";
 import type { RuleList } from "../../api/shapes";
 import { Badge, Button, Failed, IconButton, Segmented, Text } from "../../parts";
-import { useText, useTitle } from "../../text";
+import { useLanguage, useText, useTitle } from "../../text";
 import type { ActionDraft, ActionType } from "./draft";
 import { actionTable, newAction } from "./draft";
 import { ChoiceField, Field } from "./field";
@@ -93,6 +93,7 @@ function movedUp(chosen: string[], place: number): string[] {
 const TYPES: ActionType[] = ["webhook", "notify", "chain"];
 const FORMATS = ["slack", "teams", "dingtalk", "feishu", "json"] as const;
 const INPUTS = ["outline", "conversation", "transcript", "turn", "span"] as const;
+const LANGUAGES = ["en", "zh"] as const;
 const KEEPS = ["note", "score", "label"] as const;
 
 interface DraftProps {
@@ -101,9 +102,10 @@ interface DraftProps {
 }
 
 function NewAction({ list, onSaved }: { list: RuleList; onSaved: (name: string) => void }) {
+  const language = useLanguage();
   const t = useText(text);
   const w = useText(formText);
-  const [draft, setDraft] = useState(newAction);
+  const [draft, setDraft] = useState(() => newAction(language));
   const onChange = (changes: Partial<ActionDraft>) => setDraft((before) => ({ ...before, ...changes }));
   const name = draft.name.trim();
   const saving = useChange<void>(
@@ -123,6 +125,12 @@ function NewAction({ list, onSaved }: { list: RuleList; onSaved: (name: string) 
         <Field label={w.actionName} hint={w.nameHint} value={draft.name} onChange={(value) => onChange({ name: value })} />
         {draft.type === "webhook" && <Webhook draft={draft} onChange={onChange} />}
         {draft.type === "chain" && <Chain list={list} draft={draft} onChange={onChange} />}
+        <ChoiceField
+          label={w.language}
+          value={draft.language}
+          options={LANGUAGES.map((each) => ({ value: each, label: w.languages[each] }))}
+          onChange={(chosen) => onChange({ language: chosen as ActionDraft["language"] })}
+        />
       </div>
       <p className="faint">{w.commandNote}</p>
       {saving.error && <Failed error={saving.error} title={w.saveAction} />}

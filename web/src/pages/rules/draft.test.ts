@@ -65,8 +65,9 @@ it("writes durations as settings have them", () => {
 });
 
 it("writes of an action what its type has", () => {
-  const draft = { ...newAction(), url: " https://example.com/x ", apps: ["a", "b"] };
+  const draft = { ...newAction("en"), url: " https://example.com/x ", apps: ["a", "b"] };
   expect(actionTable(draft)).toEqual({ type: "webhook", url: "https://example.com/x", format: "slack" });
   expect(actionTable({ ...draft, type: "notify" })).toEqual({ type: "notify" });
+  expect(actionTable({ ...newAction("zh"), type: "notify" })).toEqual({ type: "notify", language: "zh" });
   expect(actionTable({ ...draft, type: "chain" })).toEqual({ type: "chain", apps: ["a", "b"], input: "conversation", keep: ["note"] });
 });

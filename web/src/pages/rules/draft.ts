@@ -1,5 +1,6 @@
 /** A rule in the form, as texts, and as the table that the server takes. */
 import type { Rule, RuleAction, RuleEventKind } from "../../api/shapes";
+import type { Language } from "../../text";
 
 export type EventKind = RuleEventKind["kind"];
 export type Once = RuleEventKind["once"];
@@ -157,9 +158,11 @@ export interface ActionDraft {
   apps: string[];
   input: string;
   keep: string[];
+  /** Of messages, and of the prompts of a chain. */
+  language: Language;
 }
 
-export function newAction(): ActionDraft {
+export function newAction(language: Language): ActionDraft {
   return {
     name: "",
     type: "webhook",
@@ -170,14 +173,16 @@ export function newAction(): ActionDraft {
     apps: [],
     input: "conversation",
     keep: ["note"],
+    language,
   };
 }
 
 /** The table of an action. */
 export function actionTable(draft: ActionDraft): Record<string, unknown> {
-  if (draft.type === "notify") return { type: "notify" };
-  if (draft.type === "chain") return { type: "chain", apps: draft.apps, input: draft.input, keep: draft.keep };
-  const table: Record<string, unknown> = { type: "webhook", url: draft.url.trim(), format: draft.format };
+  const language = draft.language === "en" ? {} : { language: draft.language };
+  if (draft.type === "notify") return { type: "notify", ...language };
+  if (draft.type === "chain") return { type: "chain", apps: draft.apps, input: draft.input, keep: draft.keep, ...language };
+  const table: Record<string, unknown> = { type: "webhook", url: draft.url.trim(), format: draft.format, ...language };
   if (draft.secret.trim()) table["secret"] = draft.secret.trim();
   if (draft.allow_private) table["allow_private"] = true;
   return table;
