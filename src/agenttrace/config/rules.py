@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -261,7 +261,7 @@ def parse_budget(name: str, table: object) -> BudgetSettings:
     """A budget from its table."""
     given = _table(table, f"[budgets.{name}]", BudgetSettings, ("name",))
     given["where"] = _where(given.get("where", {}))
-    found = _converted({"period": "month", **given, "name": name}, BudgetSettings)
+    found = _converted({"period": "month", **given, "name": name}, BudgetSettings, "docs/limits.md")
     if (found.limit is None) == (found.tokens is None):
         raise BadRuleError("limit", "or tokens must be given, and not both", "Write limit = 30, or tokens = 5_000_000.")
     odd = [field for field in Where.__struct_fields__ if field not in BUDGET_FIELDS]
@@ -313,10 +313,19 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - part of a TOML table
     return float(value) if isinstance(value, Decimal) else value
 
 
-def _converted(given: dict[str, Any], struct: type[T]) -> T:
+def _converted(given: dict[str, Any], struct: type[T], guide: str = "docs/rules.md") -> T:
     try:
         return msgspec.convert(given, struct, strict=True)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at ")
-        key = place.strip("`$.") or "name"
-        raise BadRuleError(key.split("[")[0], f"cannot be used ({problem})", "docs/rules.md has examples.") from None
+        key = (place.strip("`$.") or "name").split("[")[0]
+        choices = _choices(get_type_hints(struct).get(key))
+        fix = f"Give one of {', '.join(choices)}. " if choices else ""
+        raise BadRuleError(key, f"cannot be used ({problem})", f"{fix}{guide} has examples.") from None
+
+
+def _choices(hint: object) -> tuple[str, ...]:
+    """The values of a field that has certain ones."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return tuple(each for part in get_args(hint) for each in _choices(part))
