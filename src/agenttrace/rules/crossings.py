@@ -165,7 +165,7 @@ def _budget_event(crossing: Crossing, now: int, zone: tzinfo | None) -> RuleEven
         facts["ends_at"] = _iso(state.end, zone)
         # Of a period that is over, what was spent is known.
         if now < state.end and state.forecast is not None:
-            facts["forecast"] = state.forecast
+            facts["forecast"] = round(state.forecast, 2)
     at = now if state.end is None else min(now, state.end - 1)
     session = None if state.session is None else state.session.id
     return RuleEvent(key=crossing.key, kind=BUDGET, at=at, session=session, facts=facts)
