@@ -150,6 +150,7 @@ def test_a_rule_is_written_tried_and_then_switched_on(look: Visit, ruled: runnin
     form.get_by_role("button", name="New action…").click()
     form.get_by_label("Name of the action").fill("chat")
     form.get_by_label("Address", exact=True).fill("https://hooks.example.com/never-shown-again")
+    form.get_by_role("combobox", name="Language").select_option("中文")
     form.get_by_role("button", name="Save the action").click()
     expect(form.get_by_role("listitem").filter(has_text="chat")).to_be_visible()
     form.get_by_role("combobox", name="Add an action").select_option("desktop")
@@ -169,6 +170,7 @@ def test_a_rule_is_written_tried_and_then_switched_on(look: Visit, ruled: runnin
     expect(mode(page, "deploys", "On")).to_be_checked()
     assert "never-shown-again" not in page.content()
     assert "never-shown-again" in (ruled.home / "rules.toml").read_text()
+    assert 'language = "zh"' in (ruled.home / "rules.toml").read_text()
     assert (ruled.home / "agenttrace.toml").read_text() == RULES
     card(page, "deploys").get_by_role("button", name="Remove…").click()
     confirm(page, "Remove")

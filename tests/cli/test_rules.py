@@ -11,6 +11,8 @@ from contextlib import closing
 
 import pytest
 
+from agenttrace.config.rules import RuleSettings, parse_action
+
 from .conftest import Program
 from .test_doctor import checks
 
@@ -135,8 +137,33 @@ def test_what_new_prints_is_a_rule(ruled: Program) -> None:
     assert (ruled.home / "agenttrace.toml").read_text() == before
     rule = tomllib.loads(text)["rules"]["ends"]
     assert rule.items() >= {"on": "session.ended", "do": ["desktop", "chat"], "mode": "off"}.items()
-    (ruled.home / "agenttrace.toml").write_text(before + text.replace("\n# ", "\n"))
+    everything = text.replace("\n# ", "\n")
+    (ruled.home / "agenttrace.toml").write_text(before + everything)
     assert next(each for each in ruled.json("rules") if each["name"] == "ends")["where"]["project"] == ["shop"]
+    made = tomllib.loads(everything)
+    assert {*made["rules"]["ends"], "name", "origin"} == {*RuleSettings.__struct_fields__}
+    (name, action) = made["actions"].popitem()
+    assert parse_action(name, action, {"HOOK_URL": "https://example.com/x"}).type == "webhook"
+
+
+def test_what_doctor_says_of_a_rule_that_was_never_started(program: Program) -> None:
+    """What happens before it is first run fires nothing, unless it looks back; afterwards nothing is lost."""
+    program.home.mkdir(mode=0o700, exist_ok=True)
+    rule = '[rules.%s]\non = "tool.failed"\ndo = ["desktop"]\nstart = "%s"\n'
+    (program.home / "agenttrace.toml").write_text(rule % ("fresh", "now") + rule % ("past", "all"))
+
+    def found() -> list[str]:
+        return [each["found"] for each in program.json("doctor")["checks"] if each["name"] == "rules"]
+
+    past, fresh = found()
+    assert past.startswith("past: ")
+    assert past.endswith("what happens now fires once one does")
+    assert fresh.startswith("fresh: ")
+    assert fresh.endswith("will not fire")
+    program.run("record", "--once")
+    (both,) = found()
+    assert both.startswith("fresh, past: ")
+    assert both.endswith("what happens now fires once one does")
 
 
 def test_doctor_and_status_say_which_rules_are_on_and_what_is_wrong(ruled: Program) -> None:

@@ -16,11 +16,14 @@ RULES: dict[str, dict[str, object]] = {
     "tool": {"on": "tool.failed"},
     "held": {"on": "tool.failed", "cooldown": "1m"},
     "ended": {"on": "session.ended", "settle": "1m", "do": ["hook", "second"]},
+    "broken": {"on": "session.ended", "settle": "1m", "do": ["fails", "flaky", "second"]},
     "first": {"on": "tool.failed", "once": "session"},
 }
 TABLES = {
     "rules": {name: {"do": ["hook"], "start": "all", **rule} for name, rule in RULES.items()},
-    "actions": {name: {"type": "webhook", "url": "http://127.0.0.1:1/"} for name in ("hook", "second")},
+    "actions": {
+        name: {"type": "webhook", "url": "http://127.0.0.1:1/"} for name in ("hook", "second", "fails", "flaky")
+    },
 }
 
 
@@ -45,13 +48,25 @@ class _Writing:
     async def run(self, message: Message) -> ActionResult:
         spans = sorted(each.event.span.hex() for each in message.events if each.event.span is not None)
         os.write(self._file, json.dumps([message.rule.name, message.idempotency_key, spans]).encode() + b"\n")
-        return ActionResult("done")
+        if message.action.name == "fails":
+            return ActionResult("failed", "410")
+        return ActionResult("retry" if message.action.name == "flaky" and message.attempt == 1 else "done")
 
 
 def messages(root: Path) -> set[tuple[str, str, tuple[str, ...]]]:
     """What was carried out, repeats once."""
     lines = map(json.loads, (root / "messages").read_text().splitlines())
     return {(rule, key, tuple(spans)) for rule, key, spans in lines}
+
+
+def states(root: Path) -> set[tuple[str, str, str | None]]:
+    """What came of the firings, but for those in the messages of others."""
+    rig = Rig(root, TABLES)
+    found: set[tuple[str, str, str | None]] = {
+        (each.rule, each.state, each.reason) for each in rig.firings(states=("done", "failed"))
+    }
+    rig.close()
+    return found
 
 
 def run_and_die(root: Path, dies_at: int) -> None:

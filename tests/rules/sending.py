@@ -26,13 +26,14 @@ def message(
     *events: Facts,
     answers: dict[str, Any] | None = None,
     title: str = "",
+    on: str = "tool.failed",
     more: int = 0,
     **action: object,
 ) -> Message:
     """A message for an action with these settings."""
     return Message(
         firing=3,
-        rule=parse_rule("r", {"on": "tool.failed", "do": ["it"], "title": title}),
+        rule=parse_rule("r", {"on": on, "do": ["it"], "title": title}),
         action=parse_action("it", action, {}),
         idempotency_key="00112233445566778899aabbccddeeff",
         events=events or (event(tool="shell"),),

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scratch
-from agenttrace.config.rules import Period
+from agenttrace.config.rules import BadRuleError, Period, parse_budget, parse_rule
 from agenttrace.rules.budgets import BudgetState, budget_states, crossings, crossings_since, day_after, first_day_of
 from spending import DAY, DOLLAR, FREE, HOUR, NOON, YUAN, Spent, opened, settings_with, spend
 
@@ -163,6 +163,22 @@ def test_what_was_spent_before_midnight_counts_when_it_is_recorded_after(tmp_pat
         assert {crossing.state.first_day for crossing in late} == {"2026-11-11"}
         assert crossings_since(store, found, midnight, now) == []
         assert len(crossings_since(store, found, 0, now)) == 3
+
+
+@pytest.mark.parametrize("period", ["fortnight", "", 3])
+def test_a_wrong_period_is_answered_with_those_that_exist(period: object) -> None:
+    """And with the guide to budgets, not to rules."""
+    with pytest.raises(BadRuleError) as refused:
+        parse_budget("shop", {"period": period, "limit": 3})
+    assert refused.value.key == "period"
+    assert refused.value.fix == "Give one of day, week, month, session. docs/limits.md has examples."
+
+
+def test_a_wrong_mode_of_a_rule_is_answered_with_those_that_exist() -> None:
+    """The same for every setting that has certain values."""
+    with pytest.raises(BadRuleError) as refused:
+        parse_rule("r", {"on": "tool.failed", "do": ["desktop"], "mode": "maybe"})
+    assert refused.value.fix == "Give one of on, dry, off. docs/rules.md has examples."
 
 
 def test_no_budgets_ask_nothing(tmp_path: Path) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from agenttrace.config.rules import parse_rule
 from agenttrace.rules.crossings import CrossingSource
 from rules.rig import START, Rig
 
@@ -46,7 +50,7 @@ class Spending:
         state = SimpleNamespace(
             name="shop", period="day", share=share, spent=share * 30, limit=30.0, currency="USD", unit="money", **times
         )
-        state.session = None
+        state.session, state.forecast = None, share * 60
         for each in (0.5, 0.8, 1.0):
             if share >= each:
                 yield Reached(_key("budget", day, each), each, state)
@@ -56,6 +60,7 @@ class Spending:
         state = SimpleNamespace(
             agent="codex", name="primary", share=self.used, resets_at=resets, at=round(self.told * 1e6)
         )
+        state.window_minutes, state.exhausted_at = 300, resets - 600 * 10**6
         for each in (0.5, 0.8, 1.0):
             if self.used >= each:
                 yield Reached(_key("limit", resets, each), each, state)
@@ -74,8 +79,8 @@ class World:
         self.rig = Rig(root, tables, sources=[self._source])
 
     def _source(self, rig: Rig) -> CrossingSource:
-        clocks = {"clock": lambda: rig.now, "steady": lambda: rig.steady}
-        return CrossingSource(rig.store, self.spending.budgets, self.spending.limits, **clocks)
+        budgets, limits = self.spending.budgets, self.spending.limits
+        return CrossingSource(rig.store, budgets, limits, clock=lambda: rig.now, steady=lambda: rig.steady)
 
     def spend(self, share: float) -> None:
         self.spending.days[int(self.rig.now // DAY)] = share
@@ -101,9 +106,10 @@ def test_a_budget(root: Path) -> None:
     world.rig.restart()
     assert world.fired() == []
     world.spend(1.1)
-    assert world.fired() == [("all", 0.8), ("all", 1.0), ("high", 0.8), ("high", 1.0)]
+    assert world.fired() == [("all", 1.0), ("high", 1.0)]
     facts = world.rig.noting.messages[0].events[0].event.facts
     assert (facts["budget"], facts["period"], facts["limit"], facts["currency"]) == ("shop", "day", 30.0, "USD")
+    assert (facts["ends_at"], facts["forecast"]) == ("2023-11-15T00:00:00Z", 36.0)
     world.rig.wait(DAY)
     assert world.fired() == []
     world.spend(0.5)
@@ -138,8 +144,44 @@ def test_a_night_without_an_engine(root: Path) -> None:
     world.rig.wait(DAY)
     world.rig.restart()
     world.spending.days[yesterday] = 0.9
-    assert world.fired() == [("all", 0.5), ("all", 0.8)]
+    assert world.fired() == [("all", 0.8)]
+    assert "forecast" not in world.rig.noting.messages[0].events[0].event.facts
     assert world.fired() == []
+    world.rig.close()
+
+
+@given(st.lists(st.sampled_from([0.0, 0.3, 0.5, 0.6, 0.8, 0.9, 1.0, 1.3]), min_size=1, max_size=6))
+def test_one_message_for_each_jump(shares: list[float]) -> None:
+    """It names the highest threshold that is newly reached; the others have that as the reason in the log."""
+    with tempfile.TemporaryDirectory() as made:
+        high = {"on": "budget.crossed", "where": {"at_least": 0.8}}
+        world = World(Path(made), all={"on": "budget.crossed"}, high=high)
+        assert world.fired() == []
+        reached, above = 0.0, []
+        for share in shares:
+            world.spend(share)
+            fresh = [each for each in (0.5, 0.8, 1.0) if reached < each <= share]
+            expected = [("all", fresh[-1])] if fresh else []
+            expected += [("high", fresh[-1])] if fresh and fresh[-1] >= 0.8 else []
+            assert world.fired() == expected
+            above += [f"{fresh[-1]:.0%} was crossed at the same time: its message is for both" for _ in fresh[:-1]]
+            reached = max(reached, share)
+        assert [each.reason for each in world.rig.firings(states=["skipped"]) if each.rule == "all"] == above
+        world.rig.close()
+
+
+def test_a_jump_while_no_engine_ran(root: Path) -> None:
+    """Whenever it is noticed, and by a rule that asks for the past: one message."""
+    world = World(root, all={"on": "budget.crossed"})
+    assert world.fired() == []
+    world.spend(0.6)
+    assert world.fired() == [("all", 0.5)]
+    world.rig.restart()
+    world.spend(1.3)
+    tables = {"on": "budget.crossed", "start": "all", "do": ["hook"]}
+    world.rig.tables.rules["past"] = parse_rule("past", tables)
+    world.rig.engine.keep(world.rig.tables)
+    assert world.fired() == [("all", 1.0), ("past", 1.0)]
     world.rig.close()
 
 
@@ -153,6 +195,7 @@ def test_a_limit(root: Path) -> None:
     facts = world.rig.noting.messages[0].events[0].event.facts
     assert (facts["agent"], facts["window"]) == ("codex", "primary")
     assert facts["resets_at"].endswith("Z")
+    assert (facts["minutes"], "exhausted_at" in facts) == (300, True)
     world.rig.close()
 
 

@@ -16,7 +16,7 @@ from agenttrace.config.rule_tables import parse_tables
 from agenttrace.config.rules import RuleMode
 from agenttrace.rules.actions.contract import ActionResult
 from agenttrace.rules.engine import MOST_FAILURES
-from agenttrace.rules.switches import switch
+from agenttrace.rules.switches import retry, switch
 from agenttrace.store.annotations import NewAnnotation
 from rules.rig import Rig, sessions_of
 
@@ -227,6 +227,77 @@ def test_later_actions_see_earlier_answers(tmp_path: Path) -> None:
     first, second = made.look()
     assert (first.action.name, first.answers) == ("first", {})
     assert (second.action.name, second.answers) == ("second", {"first": {"said": "first"}})
+    made.close()
+
+
+def _with_actions(root: Path, **kinds: str) -> Rig:
+    """A rig whose rule has actions of these types, in order."""
+    actions = {name: {"type": kind, **_NEEDED[kind]} for name, kind in kinds.items()}
+    return Rig(root, {"rules": {"r": {"on": "session.waiting", "do": [*kinds]}}, "actions": actions})
+
+
+_NEEDED: dict[str, dict[str, object]] = {
+    "webhook": {"url": "http://127.0.0.1:1/"},
+    "command": {"argv": ["true"]},
+    "notify": {},
+}
+
+
+def test_an_action_that_fails_does_not_keep_the_others_from_running(tmp_path: Path) -> None:
+    """The firing has failed in the end; a retry runs only what failed, under the same key."""
+    made = _with_actions(tmp_path, first="webhook", second="command", third="webhook", last="notify")
+    made.noting.results = [ActionResult("failed", "410"), ActionResult("failed", "exit code 1")]
+    made.turn(1)
+    assert [message.action.name for message in made.look()] == ["first", "second", "third", "last"]
+    (firing,) = made.firings()
+    assert (firing.state, firing.reason) == ("failed", "first: 410; second: exit code 1")
+    assert made.store.rules.states()["r"].failures == 1
+    keys = {message.action.name: message.idempotency_key for message in made.noting.messages}
+    assert len({*keys.values()}) == 4
+    made.restart()
+    assert retry(made.store, made.tables, [firing.number], day="2023-11-14") == 1
+    again = made.look()
+    assert {message.action.name: message.idempotency_key for message in again} == {
+        name: keys[name] for name in ("first", "second")
+    }
+    assert [each.state for each in made.firings()] == ["done"]
+    made.close()
+
+
+def test_an_action_that_is_tried_again_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    """Each has its own pauses, also over a restart; the firing is over when all are."""
+    made = _with_actions(tmp_path, first="webhook", second="webhook", third="notify")
+    made.noting.results = [ActionResult("retry", "503"), ActionResult("retry", "503", retry_after=100.0)]
+    made.turn(1)
+    assert [message.action.name for message in made.look()] == ["first", "second", "third"]
+    made.restart()
+    assert made.look() == []
+    made.wait(1.5)
+    assert [message.action.name for message in made.look()] == ["first"]
+    assert [each.state for each in made.firings()] == ["running"]
+    made.wait(50.0)
+    assert made.look() == []
+    made.wait(50.0)
+    assert [(message.action.name, message.attempt) for message in made.look()] == [("second", 2)]
+    assert [each.state for each in made.firings()] == ["done"]
+    keys = {(message.action.name, message.idempotency_key) for message in made.noting.messages}
+    assert len(keys) == 3
+    made.close()
+
+
+def test_what_sees_an_answer_waits_for_it(tmp_path: Path) -> None:
+    """A command that is tried again may still answer; one that has failed for good holds up nothing."""
+    made = _with_actions(tmp_path, hook="webhook", command="command", last="webhook")
+    made.noting.results = [ActionResult("done"), ActionResult("retry", "exit code 1")]
+    made.turn(1)
+    assert [message.action.name for message in made.look()] == ["hook", "command"]
+    made.noting.results = [ActionResult("retry", "exit code 1"), ActionResult("failed", "time is up")]
+    made.wait(1.5)
+    assert [message.action.name for message in made.look()] == ["command"]
+    made.wait(2.5)
+    command, last = made.look()
+    assert (command.action.name, last.action.name, last.answers) == ("command", "last", {})
+    assert [(each.state, each.reason) for each in made.firings()] == [("failed", "command: time is up")]
     made.close()
 
 

@@ -203,7 +203,32 @@ def test_the_log_of_a_session_is_recorded_while_nothing_else_records(home: Home,
     assert "51 of 10 tokens in this session" in home.ask()["stopReason"]
 
 
-@pytest.mark.parametrize("damage", ["settings", "state", "store", "directory", "input"])
+@pytest.mark.parametrize(
+    ("where", "said", "refused"),
+    [
+        ("", b"", True),
+        ("", b"[1]", True),
+        ("", b"\xff\xfe\x00", True),
+        ("where = { agent = 'claude-code' }", b"no json", True),
+        ("where = { agent = 'codex' }", b"no json", False),
+        ("where = { project = 'shop' }", b'{"session_id": [1, {"x"', False),
+        ("where = { model = 'gpt-one-*' }", b"no json", False),
+        ("period = 'session'", b"", False),
+    ],
+)
+def test_a_session_that_is_not_known(home: Home, where: str, said: bytes, refused: bool) -> None:
+    """Budgets of every session of the agent are used up for this one, too; those of some sessions refuse nothing."""
+    home.budgets(f"[budgets.all]\nlimit = 1\n{where}\n")
+    home.spend(now("1", 2, agent="claude-code"), now("2", 2, agent="codex", session="t"))
+    done = _hook(home, said)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (b"stopReason" in done.stdout) is refused
+    if refused:
+        assert json.loads(done.stdout)["continue"] is False
+        assert "budget all is used up" in (home.path / "guard" / "guard.log").read_text()
+
+
+@pytest.mark.parametrize("damage", ["settings", "state", "store", "directory"])
 def test_an_agent_goes_on_whatever_is_broken(home: Home, damage: str) -> None:
     """The hook says nothing and ends with 0; a log says why, unless there is no place for one."""
     home.budgets("[budgets.all]\ntokens = 1\n")
@@ -218,16 +243,10 @@ def test_an_agent_goes_on_whatever_is_broken(home: Home, damage: str) -> None:
             assert _hook(home, said).returncode == 0
     elif damage == "store":
         (home.path / "agenttrace.db").write_bytes(b"not a database" * 1000)
-    elif damage == "directory":
+    else:
         (home.path / "guard").write_text("a file where a directory should be")
-    else:
-        said = b'{"session_id": [1, {"x"'
     done = _hook(home, said)
-    assert (done.returncode, done.stderr) == (0, b"")
-    if damage == "input":
-        assert b"stopReason" in done.stdout  # a budget of all agents counts for sessions without a name, too
-    else:
-        assert done.stdout == b""
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def _hook(home: Home, said: bytes) -> subprocess.CompletedProcess[bytes]:

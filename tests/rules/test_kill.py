@@ -266,6 +266,10 @@ def test_an_engine_dies_before_any_statement(tmp_path: Path, step: int) -> None:
     expected = dying.messages(tmp_path / "undisturbed")
     assert {rule for rule, _, _ in expected} == set(dying.RULES)
     assert dying.messages(tmp_path / "killed") == expected
+    # Of three actions one has failed, and one was tried again.
+    assert ("broken", "failed", "fails: 410") in dying.states(tmp_path / "killed")
+    assert dying.states(tmp_path / "killed") == dying.states(tmp_path / "undisturbed")
+    assert len([rule for rule, _, _ in expected if rule == "broken"]) == 3 * len("ab")
 
 
 @pytest.mark.slow

@@ -12,8 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.config.rules import MessageFormat
-from agenttrace.rules.actions.messages import chat_body, dingtalk_query, message_fields, text_of, webhook_signature
+from agenttrace.config.rule_tables import ready_tables
+from agenttrace.config.rules import EventKind, MessageFormat
+from agenttrace.rules.actions.messages import (
+    chat_body,
+    dingtalk_query,
+    headline,
+    message_fields,
+    text_of,
+    webhook_signature,
+)
+from agenttrace.rules.facts import Facts
+from agenttrace.store.rules import RuleEvent
 from rules.sending import MASK, SECRET, event, message
 
 FORMATS: tuple[MessageFormat, ...] = ("slack", "teams", "dingtalk", "feishu")
@@ -90,6 +100,101 @@ def test_any_text_can_be_sent(text: str, kind: MessageFormat) -> None:
     """Whatever is in a log."""
     found = message(event(text, tool=text), answers={"a": {"text": text}}, type="notify")
     json.dumps(chat_body(kind, found, MASK, "secret", NOW), ensure_ascii=False).encode("utf-8")
+
+
+#: What is known when the budget "shop" has jumped to 130 % of 30 dollars.
+SHOP = {
+    "budget": "shop",
+    "period": "day",
+    "threshold": 1.0,
+    "share": 1.3,
+    "spent": 39.0,
+    "limit": 30.0,
+    "currency": "USD",
+    "ends_at": "2026-11-20T00:00:00+08:00",
+    "forecast": 52.0,
+}
+TOKENS = {"currency": "tokens", "spent": 5_200_000.0, "limit": 4_000_000.0, "forecast": 6e6, "period": "week"}
+WINDOW = {
+    "agent": "codex",
+    "window": "primary",
+    "minutes": 300,
+    "threshold": 0.8,
+    "share": 0.85,
+    "resets_at": "2026-11-19T18:00:00Z",
+    "exhausted_at": "2026-11-19T17:10:00Z",
+}
+ENDED = {name: value for name, value in SHOP.items() if name != "forecast"}
+BARE = {name: value for name, value in ENDED.items() if name != "ends_at"}
+CROSSED: list[tuple[str, dict[str, object], str, str, str, str]] = [
+    (
+        "budget.crossed",
+        SHOP,
+        "Budget shop has reached 100%",
+        "Budget shop: $39.00 of $30.00 is spent today, 130%. The day ends at 2026-11-20 00:00. "
+        "At this rate it comes to $52.00 by then.",
+        "预算 shop 已达 100%",
+        "预算 shop：今天已用 $39.00 / $30.00，130%。周期于 2026-11-20 00:00 结束，按目前速度届时将达 $52.00。",
+    ),
+    (
+        "budget.crossed",
+        {**SHOP, **TOKENS},
+        "Budget shop has reached 100%",
+        "Budget shop: 5,200,000 of 4,000,000 tokens are used this week, 130%. The week ends at "
+        "2026-11-20 00:00. At this rate it comes to 6,000,000 tokens by then.",
+        "预算 shop 已达 100%",
+        "预算 shop：本周已用 5,200,000 / 4,000,000 token，130%。"
+        "周期于 2026-11-20 00:00 结束，按目前速度届时将达 6,000,000 token。",
+    ),
+    (
+        "budget.crossed",
+        ENDED,
+        "Budget shop has reached 100%",
+        "Budget shop: $39.00 of $30.00 is spent today, 130%. The day ended at 2026-11-20 00:00.",
+        "预算 shop 已达 100%",
+        "预算 shop：今天已用 $39.00 / $30.00，130%。该周期已于 2026-11-20 00:00 结束。",
+    ),
+    (
+        "budget.crossed",
+        {**BARE, "period": "session", "currency": "CNY"},
+        "Budget shop has reached 100%",
+        "Budget shop: ¥39.00 of ¥30.00 is spent in this session, 130%.",
+        "预算 shop 已达 100%",
+        "预算 shop：本次会话已用 ¥39.00 / ¥30.00，130%。",
+    ),
+    (
+        "limit.crossed",
+        WINDOW,
+        "codex: the five-hour limit has reached 80%",
+        "codex: 85% of the five-hour limit is used. It resets at 2026-11-19 18:00 UTC. At this rate nothing is left at "
+        "2026-11-19 17:10 UTC.",
+        "codex：5 小时限额已达 80%",
+        "codex：5 小时限额已用 85%，将于 2026-11-19 18:00 UTC 重置。按目前速度将于 2026-11-19 17:10 UTC 用尽。",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "facts", "title", "text", "title_zh", "text_zh"), CROSSED)
+def test_budgets_and_limits_are_sentences(
+    kind: EventKind, facts: dict[str, object], title: str, text: str, title_zh: str, text_zh: str
+) -> None:
+    """What of how much, until when, and what it comes to, in the language of the action."""
+    event = Facts(RuleEvent(key=b"k" * 16, kind=kind, at=0, facts=facts))
+    for language, expected in (("en", (title, text)), ("zh", (title_zh, text_zh))):
+        found = message(event, on=kind, type="notify", language=language)
+        assert (headline(found), text_of(found, MASK)) == expected
+
+
+def test_the_title_of_a_rule() -> None:
+    """The user's own words stand; a rule that ships says what was crossed, and many budgets have no one title."""
+    crossed = Facts(RuleEvent(key=b"k" * 16, kind="budget.crossed", at=0, facts=SHOP))
+    made = message(crossed, on="budget.crossed", title="Stop", type="notify", language="zh")
+    assert headline(made) == "Stop"
+    ready = made._replace(rule=ready_tables().rules["budget"])
+    assert headline(ready) == "预算 shop 已达 100%"
+    assert headline(ready._replace(more=1)) == "预算越过阈值"
+    waiting = message(on="session.waiting", type="notify")._replace(rule=ready_tables().rules["waiting"])
+    assert headline(waiting) == "An agent waits for me"
 
 
 def test_the_bodies_of_chat_services() -> None:

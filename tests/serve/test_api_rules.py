@@ -398,7 +398,7 @@ def test_a_failed_firing_is_run_again_with_the_same_key(tmp_path: Path) -> None:
 
     async def body(client: Client) -> list[tuple[str, str]]:
         before = await keys(client)
-        assert [state for _, state in before] == ["failed", "queued"]
+        assert [state for _, state in before] == ["failed", "done"]
         assert (await client.post("/rules/firings/1/retry", None)).json() == {"id": 1, "queued": True}
         return before
 

@@ -325,7 +325,7 @@ def new(
         raise UsageError(f"{error.key} {error.problem}", error.fix) from None
     lines = [f"[rules.{_toml_key(name)}]"]
     for line, meaning in _TEMPLATE:
-        written = line.format(on=on, do=json.dumps(actions), settle=rule.settle)
+        written = line.format(on=on, do=json.dumps(actions), settle=rule.settle, once=rule.once)
         lines.append(f"{written:<24} # {meaning}" if meaning else written)
     text = "\n".join(lines)
     if as_json:
@@ -349,9 +349,17 @@ _TEMPLATE = (
     ('# where = {{ agent = ["claude-code"], project = "shop", min_cost = 0.5 }}', ""),
     ('# settle = "{settle:.0f}s"', "silence of the session before the event counts"),
     ('# cooldown = "10m"', "at most one message in this time; what is held back is in the next one"),
-    ("# max_per_day = 200", ""),
+    ('# once = "{once}"', "session, turn, span, or crossing for every event"),
+    ("# max_per_day = 200", "messages"),
+    ("# tokens_per_day = 50_000", "of its chains, inside run.daily_tokens"),
     ("# sample = 1.0", "the share of sessions"),
     ('# start = "now"', 'now, all, or a day such as "2026-11-01"'),
+    ("", ""),
+    ("# [actions.my-action]", "an action of your own, to be named in do"),
+    ('# type = "webhook"', "chain, webhook, notify or command"),
+    ('# url = "${{HOOK_URL}}"', "an environment variable, or the address"),
+    ('# format = "slack"', "slack, teams, dingtalk, feishu or json"),
+    ('# language = "en"', "en or zh"),
 )
 
 

@@ -291,6 +291,7 @@ def _sources(settings: Settings, store: RuleStore, cashier: Cashier, team: Store
 
 
 def _crossings(settings: Settings, store: RuleStore, cashier: Cashier) -> CrossingSource:
+    from agenttrace.calendar import zone
     from agenttrace.rules.budgets import crossings_since
     from agenttrace.rules.crossings import CrossingSource
     from agenttrace.rules.limits import limit_crossings, limit_states
@@ -299,6 +300,7 @@ def _crossings(settings: Settings, store: RuleStore, cashier: Cashier) -> Crossi
         store,
         lambda since, now: crossings_since(store, settings, since, now, cashier),
         lambda now: limit_crossings(limit_states(store, settings, now, cashier)),
+        zone=zone(settings.usage.timezone),
     )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -133,7 +133,6 @@ class ActionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_chars: Annotated[int, msgspec.Meta(ge=100, le=2_000_000)] = 40_000
     #: What is stored of the answers beside the session.
     keep: tuple[Literal["note", "score", "label"], ...] = ("note",)
-    language: Literal["en", "zh"] = "en"
     # webhook
     url: Text | None = None
     format: MessageFormat = "json"
@@ -145,6 +144,8 @@ class ActionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     argv: tuple[str, ...] = ()
     stdin: Literal["event", "transcript", "none"] = "event"
     # all
+    #: Of messages, and of the prompts of a chain.
+    language: Literal["en", "zh"] = "en"
     timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 30.0
     origin: str = "file"
     #: Environment variables that its table names and that are not set.
@@ -183,9 +184,10 @@ _SECRETS = ("url", "secret")
 _OWN_HEADERS = frozenset(
     {"idempotency-key", "webhook-id", "webhook-timestamp", "webhook-signature", "content-length", "transfer-encoding"}
 )
+_OF_ALL = ("language", "timeout_seconds")
 #: The fields of each type of action, beside those of all.
 _FIELDS: dict[str, tuple[str, ...]] = {
-    "chain": ("apps", "input", "max_chars", "keep", "language"),
+    "chain": ("apps", "input", "max_chars", "keep"),
     "webhook": ("url", "format", "secret", "headers", "allow_private"),
     "notify": (),
     "command": ("argv", "stdin", "input", "max_chars"),
@@ -214,8 +216,8 @@ def parse_action(name: str, table: object, environ: Mapping[str, str], origin: s
     if not isinstance(kind, str) or kind not in _FIELDS:
         raise BadRuleError("type", f"is {kind!r}", f"Give one of {', '.join(_FIELDS)}.")
     for key in given:
-        if key not in (*_FIELDS[kind], "type", "timeout_seconds"):
-            fix = f"An action of type {kind} has: {', '.join((*_FIELDS[kind], 'timeout_seconds'))}."
+        if key not in (*_FIELDS[kind], *_OF_ALL, "type"):
+            fix = f"An action of type {kind} has: {', '.join((*_FIELDS[kind], *_OF_ALL))}."
             raise BadRuleError(key, "is not a setting", fix)
     if kind == "command" and origin != "file":
         raise BadRuleError("type", "is 'command'", "Commands are only run from agenttrace.toml.")
@@ -259,7 +261,7 @@ def parse_budget(name: str, table: object) -> BudgetSettings:
     """A budget from its table."""
     given = _table(table, f"[budgets.{name}]", BudgetSettings, ("name",))
     given["where"] = _where(given.get("where", {}))
-    found = _converted({"period": "month", **given, "name": name}, BudgetSettings)
+    found = _converted({"period": "month", **given, "name": name}, BudgetSettings, "docs/limits.md")
     if (found.limit is None) == (found.tokens is None):
         raise BadRuleError("limit", "or tokens must be given, and not both", "Write limit = 30, or tokens = 5_000_000.")
     odd = [field for field in Where.__struct_fields__ if field not in BUDGET_FIELDS]
@@ -311,10 +313,19 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - part of a TOML table
     return float(value) if isinstance(value, Decimal) else value
 
 
-def _converted(given: dict[str, Any], struct: type[T]) -> T:
+def _converted(given: dict[str, Any], struct: type[T], guide: str = "docs/rules.md") -> T:
     try:
         return msgspec.convert(given, struct, strict=True)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at ")
-        key = place.strip("`$.") or "name"
-        raise BadRuleError(key.split("[")[0], f"cannot be used ({problem})", "docs/rules.md has examples.") from None
+        key = (place.strip("`$.") or "name").split("[")[0]
+        choices = _choices(get_type_hints(struct).get(key))
+        fix = f"Give one of {', '.join(choices)}. " if choices else ""
+        raise BadRuleError(key, f"cannot be used ({problem})", f"{fix}{guide} has examples.") from None
+
+
+def _choices(hint: object) -> tuple[str, ...]:
+    """The values of a field that has certain ones."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return tuple(each for part in get_args(hint) for each in _choices(part))

@@ -37,6 +37,7 @@ _MOST_PAST_SESSIONS = 5_000
 _MOST_DAYS = 32
 #: What rounding leaves of a sum must not decide whether a threshold is crossed.
 _ROUNDING = 1e-9
+_SIGNS = {"USD": "$", "CNY": "¥"}
 
 
 class BudgetState(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,6 +156,12 @@ def day_after(period: Period, first: date) -> date:
     if period == "month":
         return (first.replace(day=28) + timedelta(days=4)).replace(day=1)
     return first + timedelta(days=7 if period == "week" else 1)
+
+
+def money_text(amount: float, currency: str | None) -> str:
+    """``$12.40``; without a sign where the currency is not known."""
+    sign = _SIGNS.get(currency or "", f"{currency} " if currency else "")
+    return f"{sign}{amount:,.2f}"
 
 
 def burn_rate(spent: float, start: int, now: int) -> float:

@@ -1,5 +1,7 @@
 """Thresholds that were crossed: ``budget.crossed`` and ``limit.crossed``, each once in its period or window.
 
+Of thresholds that are crossed at once, the highest says it for all: the others have it as the fact ``above``.
+
 What is crossed is a question to the states of budgets and limits, which come in from outside. When it was crossed is
 not: a threshold counts from when it is first seen, and one that was crossed before a rule began does not fire it.
 """
@@ -7,8 +9,8 @@ not: a threshold counts from when it is first seen, and one that was crossed bef
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
 from typing import Any, Protocol
 
 import msgspec
@@ -73,10 +75,13 @@ class CrossingSource:
         *,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
+        zone: tzinfo | None = UTC,
     ) -> None:
         self._store = store
         self._budgets, self._limits = budgets, limits
         self._clock, self._steady = clock, steady
+        #: In which the ends of periods and windows are written.
+        self._zone = zone
         self._looked: float | None = None
         self._last_event = -1
         self._wanted: dict[str, int] = {}
@@ -115,19 +120,37 @@ class CrossingSource:
                 events.append(msgspec.structs.replace(event, at=at))
         found = _Seen(asked, seen, now)
         if events or known is None or (asked, seen) != (known.since, known.at) or abs(now - known.looked) > _HOUR:
-            self._store.rules.advance(_CURSOR, _encode(found).decode(), events)
+            self._store.rules.advance(_CURSOR, _encode(found).decode(), with_highest(events))
 
     def _crossed(self, asked: dict[str, int], back: int, now: int) -> Iterator[tuple[RuleEvent, int]]:
         """What is crossed now, and when its period began."""
         if BUDGET in asked:
             for each in self._budgets(back, now):
-                yield budget_event(each, now), each.state.start
+                yield budget_event(each, now, self._zone), each.state.start
         if LIMIT in asked:
             for each in self._limits(now):
-                yield limit_event(each, now), each.state.at
+                yield limit_event(each, now, self._zone), each.state.at
 
 
-def budget_event(crossing: Crossing, now: int) -> RuleEvent:
+def with_highest(events: Sequence[RuleEvent]) -> Iterator[RuleEvent]:
+    """Events of one look; each that is not the highest of its budget or window with the one that is."""
+    highest: dict[tuple[Any, ...], float] = {}
+    for event in events:
+        whole = _whole(event)
+        highest[whole] = max(event.facts["threshold"], highest.get(whole, 0.0))
+    for event in events:
+        above = highest[_whole(event)]
+        lower = {} if event.facts["threshold"] == above else {"above": above}
+        yield msgspec.structs.replace(event, facts={**event.facts, **lower})
+
+
+def _whole(event: RuleEvent) -> tuple[Any, ...]:
+    """What an event is a threshold of: a budget in a period or session, or a window."""
+    names = ("budget", "ends_at", "agent", "window", "resets_at")
+    return (event.kind, event.session, *map(event.facts.get, names))
+
+
+def budget_event(crossing: Crossing, now: int, zone: tzinfo | None) -> RuleEvent:
     """That a threshold of a budget is reached."""
     state = crossing.state
     facts = {
@@ -139,12 +162,17 @@ def budget_event(crossing: Crossing, now: int) -> RuleEvent:
         "limit": state.limit,
         "currency": state.currency if state.unit == "money" else "tokens",
     }
+    if state.end is not None:
+        facts["ends_at"] = _iso(state.end, zone)
+        # Of a period that is over, what was spent is known.
+        if now < state.end and state.forecast is not None:
+            facts["forecast"] = round(state.forecast, 2)
     at = now if state.end is None else min(now, state.end - 1)
     session = None if state.session is None else state.session.id
     return RuleEvent(key=crossing.key, kind=BUDGET, at=at, session=session, facts=facts)
 
 
-def limit_event(crossing: Crossing, now: int) -> RuleEvent:
+def limit_event(crossing: Crossing, now: int, zone: tzinfo | None) -> RuleEvent:
     """That a share of a provider's window is used."""
     state = crossing.state
     facts = {
@@ -152,6 +180,16 @@ def limit_event(crossing: Crossing, now: int) -> RuleEvent:
         "window": state.name,
         "threshold": crossing.threshold,
         "share": state.share,
-        "resets_at": datetime.fromtimestamp(state.resets_at / _MICROS, UTC).isoformat().replace("+00:00", "Z"),
+        "resets_at": _iso(state.resets_at, zone),
     }
+    if state.window_minutes is not None:
+        facts["minutes"] = state.window_minutes
+    if state.exhausted_at is not None:
+        facts["exhausted_at"] = _iso(state.exhausted_at, zone)
     return RuleEvent(key=crossing.key, kind=LIMIT, at=min(now, state.at), facts=facts)
+
+
+def _iso(micros: int, zone: tzinfo | None) -> str:
+    """A moment in the time zone of usage; ``None``: that of the machine."""
+    then = datetime.fromtimestamp(micros // _MICROS, UTC).astimezone(zone)
+    return then.isoformat().replace("+00:00", "Z")

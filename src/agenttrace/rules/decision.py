@@ -121,7 +121,7 @@ def verdict(
         return Verdict("skip", why("went_on"))
     if silent < rule.settle or _works_again(firing, facts):
         return Verdict("wait", None, now + max(rule.settle - silent, 1.0))
-    reason = mismatch(rule.where, facts)
+    reason = mismatch(rule.where, facts) or _higher(firing.event)
     if reason is not None:
         return Verdict("skip", reason)
     other = history.fired(firing)
@@ -138,6 +138,12 @@ def verdict(
     if capped is not None:
         return Verdict("wait", capped, now + _LATER_SECONDS) if is_old else Verdict("skip", capped)
     return _cooling(rule, history, now) or Verdict("fire")
+
+
+def _higher(event: RuleEvent) -> Reason | None:
+    """Of thresholds that were crossed at once only the highest fires."""
+    above = event.facts.get("above")
+    return None if above is None else why("above", value=f"{above:.0%}")
 
 
 def _is_history(firing: Firing, facts: Facts, history: History) -> bool:

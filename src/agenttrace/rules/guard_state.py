@@ -13,7 +13,7 @@ from agenttrace.config.rule_tables import console_file
 from agenttrace.config.settings import Settings
 from agenttrace.prices.costing import Cashier
 from agenttrace.rules import guard, state_files
-from agenttrace.rules.budgets import HOUR, BudgetState, budget_states, day_after, place_of
+from agenttrace.rules.budgets import HOUR, BudgetState, budget_states, day_after, money_text, place_of
 from agenttrace.store.questions import SessionFilter
 from agenttrace.store.store import Store
 
@@ -22,7 +22,6 @@ _SECOND = 1_000_000
 _HOURS, _MOST = 24, 500
 #: A warning that was given is forgotten after this.
 _WARNED_SECONDS = 40 * 86_400.0
-_SIGNS = {"USD": "$", "CNY": "¥"}
 _PERIODS = {"day": "today", "week": "this week", "month": "this month", "session": "in this session"}
 
 
@@ -85,8 +84,7 @@ def amount_text(state: BudgetState, amount: float) -> str:
     """An amount of a budget's unit."""
     if state.unit == "tokens":
         return f"{amount:,.0f} tokens" if amount == state.limit else f"{amount:,.0f}"
-    sign = _SIGNS.get(state.currency or "", f"{state.currency} " if state.currency else "")
-    return f"{sign}{amount:,.2f}"
+    return money_text(amount, state.currency)
 
 
 def forget_warnings(home: str, now: float) -> None:

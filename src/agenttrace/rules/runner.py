@@ -1,4 +1,4 @@
-"""Runs the actions of firings: in order, with retries, each attempt in the delivery log."""
+"""Runs the actions of firings: in order, each with retries of its own, each attempt in the delivery log."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ _CONCURRENCY = 8
 #: Attempts of an action, with pauses that double from the first one: about a day in all.
 MOST_ATTEMPTS = 30
 _FIRST_PAUSE = 1.0
+#: An attempt that is due later than this is from before the clock was set back.
+_LONGEST_WAIT = LONGEST_PAUSE + 60.0
+#: Actions whose answers later ones of the firing see.
+_ANSWERING: frozenset[ActionType] = frozenset(("chain", "command"))
 #: Firings among which those that can be started are looked for.
 _MOST_DUE = 500
 _DETAIL_CHARACTERS = 2_000
@@ -112,24 +116,40 @@ class ActionRunner:
         return any(not task.done() for task in self._running.values())
 
     async def _run(self, firing: Firing) -> None:
-        """The next actions of a firing, until one is to be tried again later."""
+        """The actions of a firing that can be run now; one that fails does not keep the others from running."""
         try:
             while True:
                 planned = self._rules.actions([firing.number]).get(firing.number, [])
-                current = next((each for each in planned if each.state != "done"), None)
+                now = self._clock()
+                current = self._next(planned, now)
                 if current is None:
-                    return self._finish(firing, None)
-                if current.state == "failed":
-                    return self._finish(firing, f"{current.action}: {current.error}")
-                if not await self._attempt(firing, current, planned):
-                    return None
+                    return self._settle(firing, planned, now)
+                await self._attempt(firing, current, planned)
         except Exception:
             # A store that is locked, full or replaced: the firing is due again.
             logger.exception("firing %d of rule %s", firing.number, firing.rule)
             await asyncio.sleep(1.0)
 
-    async def _attempt(self, firing: Firing, current: FiringAction, planned: list[FiringAction]) -> bool:
-        """One attempt of an action; whether the next step can follow at once."""
+    def _next(self, planned: Sequence[FiringAction], now: float) -> FiringAction | None:
+        """The first action that is to be run now; what is tried again later holds up those that see its answer."""
+        known = self._engine.tables.actions
+        for each in planned:
+            if each.state == "running" or (each.state == "queued" and not now < each.due_at <= now + _LONGEST_WAIT):
+                return each
+            if each.state == "queued" and each.action in known and known[each.action].type in _ANSWERING:
+                return None
+        return None
+
+    def _settle(self, firing: Firing, planned: Sequence[FiringAction], now: float) -> None:
+        """Nothing can be run now: the firing waits for the next attempt, or is over."""
+        waits = [each.due_at for each in planned if each.state == "queued" and each.due_at > now]
+        if waits:
+            return self._rules.postpone(firing.number, min(waits))
+        errors = [f"{each.action}: {each.error}" for each in planned if each.state == "failed"]
+        return self._finish(firing, "; ".join(errors) or None)
+
+    async def _attempt(self, firing: Firing, current: FiringAction, planned: list[FiringAction]) -> None:
+        """One attempt of an action."""
         rule = self._engine.tables.rules.get(firing.rule)
         action = self._engine.tables.actions.get(current.action)
         began = time.monotonic()
@@ -149,7 +169,6 @@ class ActionRunner:
             error=None if result.outcome == "done" else detail,
             tokens=result.tokens,
         )
-        return not retry
 
     async def _result(
         self,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from agenttrace.calendar import zone
 from agenttrace.config.rules import RuleSettings
 from agenttrace.config.settings import Settings
 from agenttrace.prices.costing import Cashier
 from agenttrace.rules.budgets import past_crossings
-from agenttrace.rules.crossings import BUDGET, LIMIT, budget_event, limit_event
+from agenttrace.rules.crossings import BUDGET, LIMIT, budget_event, limit_event, with_highest
 from agenttrace.rules.limits import limit_crossings_since
 from agenttrace.rules.past import PastEvent, past_events
 from agenttrace.rules.secrets import KIND as SECRET
@@ -59,6 +62,7 @@ class TrialEvents:
 
     def __init__(self, store: SqliteStore, settings: Settings, cashier: Cashier, mask: MaskText) -> None:
         self._store, self._settings, self._cashier, self._mask = store, settings, cashier, mask
+        self._zone = zone(settings.usage.timezone)
         self.remarks: list[Remark] = []
 
     def read(self, rule: RuleSettings, since: int, until: int) -> Iterator[PastEvent]:
@@ -78,14 +82,16 @@ class TrialEvents:
 
     def _budgets(self, since: int, until: int) -> Iterator[PastEvent]:
         self.remarks.append(Remark("budgets_of_now"))
-        for at, crossing in past_crossings(self._store, self._settings, since, until, self._cashier):
-            yield PastEvent(budget_event(crossing, at), float("inf"))
+        found = past_crossings(self._store, self._settings, since, until, self._cashier)
+        for at, together in groupby(found, key=itemgetter(0)):
+            events = [budget_event(crossing, at, self._zone) for _, crossing in together]
+            yield from (PastEvent(event, float("inf")) for event in with_highest(events))
 
     def _limits(self, since: int, until: int) -> Iterator[PastEvent]:
         self.remarks.append(Remark("last_reports"))
-        for crossing in limit_crossings_since(self._store, self._settings, since):
-            if crossing.state.at < until:
-                yield PastEvent(limit_event(crossing, until), float("inf"))
+        found = limit_crossings_since(self._store, self._settings, since)
+        events = [limit_event(each, until, self._zone) for each in found if each.state.at < until]
+        yield from (PastEvent(event, float("inf")) for event in with_highest(events))
 
     def _secrets(self, since: int, until: int) -> Iterator[PastEvent]:
         found = past_secrets(self._store, self._mask, since)

@@ -35,6 +35,7 @@ ReasonCode = Literal[
     "minutes",
     "errors",
     "threshold",
+    "above",
 ]
 
 _MESSAGES = "the rule fired {count} times today, and max_per_day is {limit}"
@@ -68,6 +69,7 @@ _SENTENCES: dict[ReasonCode, str] = {
     "minutes": "it took {value} minutes",
     "errors": "errors are {value}",
     "threshold": "the threshold is {value}",
+    "above": "{value} was crossed at the same time: its message is for both",
 }
 #: What stands in a sentence for a value that is not known.
 _NONE = {"labels": "none"}

@@ -39,10 +39,22 @@ def rules(settings: Settings) -> Iterator[Finding]:
     for findings in wrong.values():
         yield from findings
     if owner(settings.home) is None:
-        found = f"{_names(active)}: no process runs the rules, so nothing fires; what happens now is noted"
-        yield Finding("rules", "warn", found, "Start it: agenttrace up, or for good: agenttrace service install")
+        yield from _without_engine(active)
     elif well := [each for each in active if not wrong[each.name]]:
         yield Finding("rules", "ok", _names(well))
+
+
+def _without_engine(active: list[Rule]) -> Iterator[Finding]:
+    """What happens now is not lost for rules that have been started, or that look back."""
+    fix = "Start it: agenttrace up, or for good: agenttrace service install"
+    new = [each for each in active if each.since is None and each.start == "now"]
+    known = [each for each in active if each not in new]
+    if known:
+        found = "no process runs the rules, so nothing fires; what happens now fires once one does"
+        yield Finding("rules", "warn", f"{_names(known)}: {found}", fix)
+    if new:
+        found = "no process has run the rules since this was switched on; what happens before one does will not fire"
+        yield Finding("rules", "warn", f"{_names(new)}: {found}", fix)
 
 
 def _names(rules: list[Rule]) -> str:

@@ -62,10 +62,11 @@ class RuleAction(msgspec.Struct, frozen=True, kw_only=True):
     input: str | None
     max_chars: int | None
     keep: list[str]
-    language: str | None
     #: The program of a command.
     command: str | None
     timeout_seconds: float
+    #: Of messages, and of the prompts of a chain.
+    language: str
     #: Environment variables that are not set.
     missing: list[str]
     #: ``file``, ``console`` or ``ready``: where it is written.
@@ -333,7 +334,7 @@ def action_of(action: ActionSettings) -> RuleAction:
         input=action.input if is_chain else None,
         max_chars=action.max_chars if is_chain else None,
         keep=list(action.keep) if is_chain else [],
-        language=action.language if is_chain else None,
+        language=action.language,
         command=action.argv[0] if action.argv else None,
         timeout_seconds=action.timeout_seconds,
         missing=list(action.missing),

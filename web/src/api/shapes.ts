@@ -1195,9 +1195,9 @@ export interface RuleAction {
   input: string | null;
   max_chars: number | null;
   keep: string[];
-  language: string | null;
   command: string | null;
   timeout_seconds: number;
+  language: string;
   missing: string[];
   origin: string;
 }
@@ -1240,7 +1240,7 @@ export interface Rule {
 
 /** Why; values that are not known are null. */
 export interface Reason {
-  code: "before_start" | "sample" | "session_removed" | "caused" | "demo" | "history" | "went_on" | "fired_before" | "fired_already" | "cooling" | "noted_before" | "told" | "most_messages" | "most_tokens" | "later_messages" | "later_tokens" | "switched_off" | "collected" | "is" | "secret_by_name" | "labels" | "cost_unknown" | "cost" | "tokens" | "turns" | "minutes" | "errors" | "threshold";
+  code: "before_start" | "sample" | "session_removed" | "caused" | "demo" | "history" | "went_on" | "fired_before" | "fired_already" | "cooling" | "noted_before" | "told" | "most_messages" | "most_tokens" | "later_messages" | "later_tokens" | "switched_off" | "collected" | "is" | "secret_by_name" | "labels" | "cost_unknown" | "cost" | "tokens" | "turns" | "minutes" | "errors" | "threshold" | "above";
   facts: Record<string, string | number | null>;
 }
 

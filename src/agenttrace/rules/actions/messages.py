@@ -1,4 +1,7 @@
-"""The message of a firing: as JSON for programs, as text for people, and as chat services want it. Always masked."""
+"""The message of a firing: as JSON for programs, as text for people, and as chat services want it. Always masked.
+
+Texts for people are in the language of the action.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,14 @@ from agenttrace.config.rules import EventKind, MessageFormat
 from agenttrace.ids import session_key
 from agenttrace.model import Session
 from agenttrace.rules.actions.contract import Message
+from agenttrace.rules.actions.sentences import Language, crossing_sentence, crossing_title
 from agenttrace.rules.facts import Facts
 from agenttrace.store.questions import title_of
 
 #: Masks a value of JSON, such as ``Mask(patterns).value``.
 MaskValue = Callable[[Any], Any]
 
-_HEADLINES: dict[EventKind, str] = {
+_ENGLISH: dict[EventKind, str] = {
     "session.waiting": "An agent waits for you",
     "session.ended": "A session has ended",
     "session.stuck": "A session seems to be stuck",
@@ -34,12 +38,25 @@ _HEADLINES: dict[EventKind, str] = {
     "quarantine.grew": "A line could not be recorded",
     "export.refused": "A span was refused",
 }
+_CHINESE: dict[EventKind, str] = {
+    "session.waiting": "智能体在等待你",
+    "session.ended": "会话已结束",
+    "session.stuck": "会话似乎卡住了",
+    "turn.failed": "轮次失败",
+    "tool.failed": "工具失败",
+    "budget.crossed": "预算越过阈值",
+    "limit.crossed": "限额越过阈值",
+    "secret.found": "会话中发现密钥",
+    "quarantine.grew": "有一行无法记录",
+    "export.refused": "span 被拒绝",
+}
+_HEADLINES: dict[Language, dict[EventKind, str]] = {"en": _ENGLISH, "zh": _CHINESE}
 _TITLE_CHARACTERS = 200
 #: Events that a text lists; further ones are counted.
 _LISTED = 10
 _ANSWER_CHARACTERS = 3_000
 #: Facts that only programs need.
-_NOT_FOR_PEOPLE = frozenset(("wait", "share", "certain", "call"))
+_NOT_FOR_PEOPLE = frozenset(("wait", "certain", "call"))
 _MICROS = 1_000_000
 _MENTION = re.compile(r"<(?=\s*/?\s*at\b)", re.IGNORECASE)
 
@@ -68,7 +85,13 @@ def message_fields(message: Message, mask: MaskValue) -> dict[str, Any]:
 
 def headline(message: Message) -> str:
     """What happened, in a few words."""
-    return message.rule.title or _HEADLINES[message.rule.on]
+    rule, language = message.rule, message.action.language
+    crossed = None
+    if len(message.events) + message.more == 1:
+        crossed = crossing_title(message.events[0].event, language)
+    # The titles of rules that ship name them in lists: they are English, and say nothing of this event.
+    titled = rule.title if rule.origin != "ready" or (crossed is None and language == "en") else ""
+    return titled or crossed or _HEADLINES[language][rule.on]
 
 
 def text_of(message: Message, mask: MaskValue) -> str:
@@ -77,11 +100,12 @@ def text_of(message: Message, mask: MaskValue) -> str:
 
 
 def _lines(message: Message, mask: MaskValue) -> Iterator[str]:
+    language = message.action.language
     for each in message.events[:_LISTED]:
-        yield _event_line(each, mask)
+        yield _event_line(each, mask, language)
     unlisted = len(message.events[_LISTED:]) + message.more
     if unlisted:
-        yield f"… and {unlisted} more"
+        yield f"…… 还有 {unlisted} 个" if language == "zh" else f"… and {unlisted} more"
     for name, answer in message.answers.items():
         text = answer.get("text") if isinstance(answer, Mapping) else None
         if isinstance(text, str) and text:
@@ -97,14 +121,15 @@ def _title(session: Session, mask: MaskValue) -> str:
     return str(mask(title_of(session)))[:_TITLE_CHARACTERS]
 
 
-def _event_line(facts: Facts, mask: MaskValue) -> str:
+def _event_line(facts: Facts, mask: MaskValue, language: Language) -> str:
     session, event = facts.session, facts.event
     parts = [] if session is None else [_title(session, mask) or session.session_id, session.agent]
     if session is not None and session.project:
         parts.append(session.project.replace("\\", "/").rstrip("/").rpartition("/")[2])
+    sentence = crossing_sentence(event, language)
+    if sentence is not None:
+        return " · ".join(plain(str(mask(part))) for part in (*parts, sentence))
     parts += [f"{name} {value}" for name, value in event.facts.items() if name not in _NOT_FOR_PEOPLE]
-    if "share" in event.facts:
-        parts.append(f"{event.facts['share']:.0%} used")
     if facts.bill is not None and facts.bill.cost is not None:
         parts.append(f"{facts.bill.cost:.2f} {facts.bill.currency}")
     return " · ".join(plain(str(mask(part))) for part in parts)

@@ -1,14 +1,13 @@
 """Webhooks: a message as a POST request, signed, with the firing's idempotency key.
 
-Requests go to public addresses only, unless the action says ``allow_private``: the address is checked after it was
-resolved, and that address is connected to, so a name cannot lead elsewhere between check and connection. Redirects are
-not followed.
+Requests go to public addresses only, unless the action says ``allow_private``. The address is checked when the socket
+for it is made, so whatever a name leads to, and however often it is asked for: what is connected to was checked.
+Redirects are not followed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import socket
 import time
@@ -18,10 +17,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
+from aiohttp import AddrInfoType
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from agenttrace.config.rules import ActionSettings
+from agenttrace.rules.actions.addresses import is_public
 from agenttrace.rules.actions.contract import ActionResult, Message
 from agenttrace.rules.actions.messages import (
     MaskValue,
@@ -55,10 +56,10 @@ class Webhook:
         if action.format == "dingtalk" and action.secret:
             url += ("&" if "?" in url else "?") + dingtalk_query(action.secret, now)
         timeout = aiohttp.ClientTimeout(total=action.timeout_seconds)
-        connector = aiohttp.TCPConnector(resolver=None if action.allow_private else _PublicResolver(), limit=1)
+        connector = _connector(action)
         try:
             body, headers = self._request(message, now)
-            _check_literal(url, action)
+            _check_url(url)
             async with (
                 aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as session,
                 session.post(url, data=body, headers=headers, allow_redirects=False) as answer,
@@ -159,37 +160,33 @@ def _secrets(action: ActionSettings) -> set[str]:
 # -- addresses ----------------------------------------------------------------------------------------------------
 
 
-def _check_literal(url: str, action: ActionSettings) -> None:
-    """Refuse what is no address of HTTP, and private addresses that are written as numbers, as aiohttp reads them."""
+def _check_url(url: str) -> None:
+    """Refuse what is no address of HTTP, as aiohttp reads it."""
     parsed = URL(url)
     if parsed.scheme not in ("http", "https") or not parsed.raw_host:
         raise ValueError("not an address of HTTP")
-    try:
-        address = ipaddress.ip_address(parsed.raw_host)
-    except ValueError:
-        return
-    if not action.allow_private and not is_public(str(address)):
-        raise PrivateAddressError(f"{address} is an address of this machine or a private network")
 
 
-#: IPv6 networks whose addresses end with one of IPv4: compatible ones, and those of translators.
-_WITH_IPV4 = (ipaddress.ip_network("::/96"), ipaddress.ip_network("64:ff9b::/96"))
+def _connector(action: ActionSettings) -> aiohttp.TCPConnector:
+    if action.allow_private:
+        return aiohttp.TCPConnector(limit=1)
+    return aiohttp.TCPConnector(resolver=_PublicResolver(), socket_factory=_public_socket, limit=1)
 
 
-def is_public(address: str) -> bool:
-    """Whether an address is of the public internet, also where it is written as IPv6."""
-    found = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(found, ipaddress.IPv6Address):
-        embedded = found.ipv4_mapped or found.sixtofour
-        if any(found in network for network in _WITH_IPV4):
-            embedded = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
-        if embedded is not None:
-            return embedded.is_global and not embedded.is_multicast
-    return found.is_global and not found.is_multicast
+def _check_public(address: str, name: str) -> None:
+    if not is_public(address):
+        raise PrivateAddressError(f"{name} is an address of this machine or a private network")
+
+
+def _public_socket(place: AddrInfoType) -> socket.socket:
+    """A socket for a public address; numbers are not resolved, so they are checked only here."""
+    kind, type_, protocol, _, address = place
+    _check_public(str(address[0]), str(address[0]))
+    return socket.socket(kind, type_, protocol)
 
 
 class _PublicResolver(AbstractResolver):
-    """Resolves names to public addresses only."""
+    """Resolves names to public addresses only: one that leads to others as well is refused."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -198,8 +195,7 @@ class _PublicResolver(AbstractResolver):
         results = []
         for kind, _, protocol, _, place in found:
             address = str(place[0])
-            if not is_public(address):
-                raise PrivateAddressError(f"{host} is an address of this machine or a private network")
+            _check_public(address, host)
             results.append(
                 ResolveResult(
                     hostname=host,

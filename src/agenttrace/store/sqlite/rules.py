@@ -76,9 +76,10 @@ _DRY = "SELECT firing_no FROM rule_firings WHERE rule = ? AND once_key = ? AND s
 #: Telemetry and log count turns in their own ways, and have one moment a little apart.
 _SOURCE = "coalesce(json_extract(facts, '$.source'), '')"
 _APART = 10_000_000
+#: Within one of them waits are counted; times may go back, as the clock may be set.
 _LATER_WAIT = f"""
 SELECT 1 FROM rule_firings WHERE session_id = :session AND rule = :rule AND kind = :kind AND firing_no <> :number
-    AND iif({_SOURCE} = :source, at > :at OR turn_index > :turn, at > :at + {_APART}) LIMIT 1
+    AND iif({_SOURCE} = :source, coalesce(json_extract(facts, '$.wait'), 0) > :wait, at > :at + {_APART}) LIMIT 1
 """
 _TOLD_OTHERWISE = f"""
 SELECT firing_no FROM rule_firings WHERE session_id = :session AND rule = :rule AND kind = :kind
@@ -425,9 +426,9 @@ class Rules:
                 "WHERE firing_no = ? AND place = ?",
                 (state, due_at, answer, error, tokens, state, time.time(), attempt.firing, attempt.place),
             )
+            # When the firing is due again depends on all of its actions.
             self._connection.execute(
-                "UPDATE rule_firings SET due_at = ?, tokens = tokens + ? WHERE firing_no = ?",
-                (due_at, tokens, attempt.firing),
+                "UPDATE rule_firings SET tokens = tokens + ? WHERE firing_no = ?", (tokens, attempt.firing)
             )
 
     def finish(self, firing: Firing, state: FiringState, reason: str | None = None) -> int:
@@ -571,10 +572,11 @@ class Rules:
 
 def _place_of(firing: Firing) -> dict[str, Any]:
     event = firing.event
-    names = ("session", "kind", "at", "turn")
+    names = ("session", "kind", "at")
     place = {name: getattr(event, name) for name in names}
     facts = {name: event.facts.get(name, "") for name in ("source", "tool")}
-    return {**place, **facts, "rule": firing.rule, "number": firing.number}
+    wait = event.facts.get("wait", 0)
+    return {**place, **facts, "wait": wait, "rule": firing.rule, "number": firing.number}
 
 
 def _values(event: RuleEvent) -> tuple[Any, ...]:

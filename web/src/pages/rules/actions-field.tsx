@@ -108,9 +108,8 @@ function movedUp(chosen: string[], place: number): string[] {
 const TYPES: ActionType[] = ["webhook", "notify", "chain"];
 const FORMATS = ["slack", "teams", "dingtalk", "feishu", "json"] as const;
 const INPUTS = ["outline", "conversation", "transcript", "turn", "span"] as const;
-const KEEPS = ["note", "score", "label"] as const;
-
 const LANGUAGES = ["en", "zh"] as const;
+const KEEPS = ["note", "score", "label"] as const;
 
 interface DraftProps {
   draft: ActionDraft;
@@ -157,6 +156,12 @@ function ActionForm({ list, action, onSaved, onClose }: ActionFormProps) {
         )}
         {draft.type === "webhook" && <Webhook {...parts} />}
         {draft.type === "chain" && <Chain list={list} {...parts} />}
+        <ChoiceField
+          label={w.language}
+          value={draft.language}
+          options={LANGUAGES.map((each) => ({ value: each, label: w.languages[each] }))}
+          onChange={(chosen) => onChange({ language: chosen as ActionDraft["language"] })}
+        />
         <Field
           label={w.timeout}
           hint={w.timeoutHint}
@@ -253,12 +258,6 @@ function Chain({ list, draft, onChange }: DraftProps & { list: RuleList }) {
         value={draft.input}
         options={INPUTS.map((input) => ({ value: input, label: t.inputs[input] }))}
         onChange={(input) => onChange({ input })}
-      />
-      <ChoiceField
-        label={t.language}
-        value={draft.language}
-        options={LANGUAGES.map((each) => ({ value: each, label: t.languages[each] }))}
-        onChange={(chosen) => onChange({ language: chosen as ActionDraft["language"] })}
       />
       <Field label={t.maxChars} hint={t.maxCharsHint} value={draft.max_chars} onChange={(value) => onChange({ max_chars: value })} />
       <fieldset className={styles.keeps}>

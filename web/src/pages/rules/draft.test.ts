@@ -82,6 +82,7 @@ it("writes of an action what its type has", () => {
   const shared = { timeout_seconds: 60 };
   expect(actionTable(draft)).toEqual({ type: "webhook", url: "https://example.com/x", format: "slack", ...shared });
   expect(actionTable({ ...draft, type: "notify" })).toEqual({ type: "notify", ...shared });
+  expect(actionTable({ ...newAction("zh"), type: "notify" })).toEqual({ type: "notify", language: "zh" });
   expect(actionTable({ ...draft, type: "chain", language: "zh" })).toEqual({ type: "chain", apps: ["a", "b"], input: "conversation", keep: ["note"], max_chars: 900, language: "zh", ...shared });
 });
 

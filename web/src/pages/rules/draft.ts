@@ -244,11 +244,11 @@ function headersOf(text: string): Record<string, string> {
 /** The table of an action. Secrets that are not in it stay as they are; null takes them out. */
 export function actionTable(draft: ActionDraft): Record<string, unknown> {
   const table: Record<string, unknown> = { type: draft.type };
+  if (draft.language !== "en") table["language"] = draft.language;
   if (draft.timeout_seconds.trim()) table["timeout_seconds"] = number(draft.timeout_seconds);
   if (draft.type === "chain") {
     Object.assign(table, { apps: draft.apps, input: draft.input, keep: draft.keep });
     if (draft.max_chars.trim()) table["max_chars"] = number(draft.max_chars);
-    if (draft.language !== "en") table["language"] = draft.language;
   }
   if (draft.type === "webhook") {
     table["format"] = draft.format;

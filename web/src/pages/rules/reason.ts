@@ -48,6 +48,7 @@ const chinese: Sentences = {
   minutes: (fact) => `用时 ${fact("value")} 分钟`,
   errors: (fact) => `错误数为 ${fact("value")}`,
   threshold: (fact) => `阈值为 ${fact("value")}`,
+  above: (fact) => `同时越过了 ${fact("value")}，由那条消息一并通知`,
 };
 
 interface Told {
