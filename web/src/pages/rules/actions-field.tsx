@@ -108,7 +108,11 @@ function movedUp(chosen: string[], place: number): string[] {
 const TYPES: ActionType[] = ["webhook", "notify", "chain"];
 const FORMATS = ["slack", "teams", "dingtalk", "feishu", "json"] as const;
 const INPUTS = ["outline", "conversation", "transcript", "turn", "span"] as const;
-const LANGUAGES = ["en", "zh"] as const;
+/** By their own names. */
+const LANGUAGES = [
+  { value: "en", label: "English" },
+  { value: "zh", label: "中文" },
+];
 const KEEPS = ["note", "score", "label"] as const;
 
 interface DraftProps {
@@ -159,7 +163,7 @@ function ActionForm({ list, action, onSaved, onClose }: ActionFormProps) {
         <ChoiceField
           label={w.language}
           value={draft.language}
-          options={LANGUAGES.map((each) => ({ value: each, label: w.languages[each] }))}
+          options={LANGUAGES}
           onChange={(chosen) => onChange({ language: chosen as ActionDraft["language"] })}
         />
         <Field
