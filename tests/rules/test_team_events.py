@@ -25,13 +25,13 @@ from agenttrace.rules.engine import RuleEngine
 from agenttrace.rules.runner import ActionRunner
 from agenttrace.rules.service import run_once
 from agenttrace.rules.team_events import TeamEvents, is_copy
-from agenttrace.store import open_team_store
 from agenttrace.store.current import StoreSource
 from agenttrace.store.rows import ChangesCursor
 from agenttrace.store.sqlite.team import SqliteTeamStore
 from agenttrace.store.team import Page
 from rules.rig import Noting, Rig, sessions_of
 
+from .test_chain import Starter
 from .test_events import LOGS
 
 DAY = day_finder("UTC")
@@ -42,12 +42,11 @@ ENGINES = ("sqlite", pytest.param("clickhouse", marks=[pytest.mark.team, pytest.
 class TeamRig:
     """Machines that record, a team's store that takes what they send, and an engine over it."""
 
-    def __init__(self, root: Path, target: str | Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, target: Path | str) -> None:
+        self.root, self.source = root, StoreSource(target, is_team=True, rules=root / "server" / "team-rules.db")
         self.settings = Settings(home=root / "server")
         ensure_home(self.settings)
-        rules = self.settings.home / "team-rules.db"
-        self.store = open_team_store(target, rules=rules)
+        self.store = self.source.team_store()
         self.machines: dict[str, Rig] = {}
         self._sent: dict[str, ChangesCursor] = {}
         self.noting = Noting()
@@ -281,3 +280,24 @@ def test_the_log_of_rules_is_cleaned_up(tmp_path: Path) -> None:
     team.start(turns={"on": "turn.failed", "start": "all"}, again={"on": "turn.failed", "start": "all"})
     assert fired(team) == Counter({("again", "s"): 1})
     team.close()
+
+
+def test_a_chain(team: TeamRig) -> None:
+    """It gets the text of a session that a machine sent; its answer stands beside the session in the team's store."""
+    team.machine("desk").turn(1)
+    team.push("desk")
+    rules = {"sum": {"on": "session.ended", "start": "all", "settle": 0, "do": ["chain"]}}
+    tables = parse_tables(
+        {"rules": rules, "actions": {"chain": {"type": "chain", "apps": ["session-summary"]}}},
+        Path("agenttrace.toml"),
+        {},
+    )
+    starter = Starter()
+    engine, runner = rules_run.make_engine(team.settings, team.store, starter, team.source)
+    engine.keep(tables)
+    asyncio.run(run_once(engine, runner))
+    (order,) = starter.orders
+    assert "Go on." in order.text()
+    (session,) = team.store.sessions()
+    (note,) = team.store.annotations([session.id])[session.id]
+    assert (note.text, note.source, note.author) == ("Done.", "rule", "sum")

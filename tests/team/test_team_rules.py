@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 import urllib.request
 from collections import Counter
@@ -237,3 +238,29 @@ do = ["hook"]
     team.push(desk, "d")
     team.until(lambda: any(each.body["rule"] == "spent" for each in team.receiver.deliveries()))
     assert team.fired() == once("l")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_command_gets_the_text_of_a_session(make_team: Callable[..., Team], tmp_path: Path, engine: str) -> None:
+    """It runs where the server does, with what the machines sent."""
+    team, said = make_team(engine), tmp_path / "said.txt"
+    script = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(sys.stdin.read())"
+    team.write(
+        f"""
+[actions.say]
+type = "command"
+argv = {json.dumps([sys.executable, "-c", script, str(said)])}
+stdin = "transcript"
+input = "conversation"
+
+[rules.over]
+on = "session.ended"
+start = "all"
+settle = 0
+do = ["say"]
+"""
+    )
+    desk = team.machine("desk")
+    team.push(desk, "needle")
+    team.until(lambda: said.exists() and "answer to do needle" in said.read_text())
+    team.until(lambda: len(team.api("rules/firings?state=done")["items"]) == 1)
