@@ -240,13 +240,15 @@ def _given(body: bytes) -> Receive:
 
 
 @asynccontextmanager
-async def team_server(root: Path, environ: Mapping[str, str] | None = None) -> AsyncIterator[Server]:
-    """A server whose data directory and store are below a directory, new or from before."""
+async def team_server(
+    root: Path, environ: Mapping[str, str] | None = None, *, database: str | None = None
+) -> AsyncIterator[Server]:
+    """A server whose data directory is below a directory, new or from before; so is its store without a database."""
     home = root / "server"
     settings = load_settings({"AGENTTRACE_HOME": str(home), **(environ or {})})
     ensure_home(settings)
     path, faults = home / "team.db", Faults()
-    app = create_app(None, settings, run_half=RunHalf(used=False), team=StoreSource(path, is_team=True))
+    app = create_app(None, settings, run_half=RunHalf(used=False), team=StoreSource(database or path, is_team=True))
     inner = app.build_middleware_stack()
     app.middleware_stack = faults.around(inner)
     with open_access(settings) as access:

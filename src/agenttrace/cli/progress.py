@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from agenttrace.record.recorder import Recorder
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.outcomes import ExaminedStore
 
 #: Seconds between two queries of the store for a progress display.
 _REFRESH_SECONDS = 1.0
@@ -47,7 +47,7 @@ class ImportProgress:
         if self._task is not None:
             self._progress.advance(self._task, count)
 
-    def index(self, store: SqliteStore, stop: threading.Event) -> None:
+    def index(self, store: ExaminedStore, stop: threading.Event) -> None:
         """Fill the search index, and examine what came of the sessions."""
         from agenttrace.record.outcome_updates import update_all
         from agenttrace.record.texts.search_index import index_all

@@ -62,7 +62,7 @@ def import_stores(
     ):
         outcomes = _import_all(team, found, person, settings, stop, progress)
         if not stop.is_set():
-            progress.index(team, stop)  # type: ignore[arg-type]
+            progress.index(team, stop)
     _report(outcomes, len(found), as_json=as_json)
     if stop.is_set():
         output.note("Interrupted: the same command continues from there.", "yellow")

@@ -58,6 +58,7 @@ from agenttrace.store.questions import (
     UsageRow,
 )
 from agenttrace.store.rows import Changes, ChangesCursor, Row
+from agenttrace.store.search_index import SearchIndex
 from agenttrace.store.span_tree import StoredTraces, Subagents
 
 
@@ -311,6 +312,10 @@ class Store(Protocol):
         """How far these files were read."""
 
     # -- search --------------------------------------------------------------------------------------------------
+
+    @property
+    def search_index(self) -> SearchIndex:
+        """What is indexed, and what waits for it."""
 
     def search(self, query: SearchQuery) -> list[int]:
         """The numbers of the events whose text matches, newest first.

@@ -21,7 +21,7 @@ from typing import Protocol
 import msgspec
 
 from agenttrace.store.rows import ChangesCursor, Row
-from agenttrace.store.store import Store
+from agenttrace.store.writable import WritableStore
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class MachineFigures(msgspec.Struct, frozen=True, kw_only=True):
     received_at: float
 
 
-class TeamStore(Store, Protocol):
+class TeamStore(WritableStore, Protocol):
     """A store that takes rows of many machines."""
 
     def take(self, rows: Iterable[Row], page: Page, *, day_of: Callable[[int], str]) -> None:

@@ -73,7 +73,7 @@ from agenttrace.store.store import Store
 from agenttrace.store.visible_rules import VisibleRules
 
 if TYPE_CHECKING:
-    from agenttrace.store.sqlite.search import SearchIndex
+    from agenttrace.store.search_index import SearchIndex
 
 Query = TypeVar("Query", UsageQuery, RecentQuery, InsightQuery, FindingsQuery, CacheQuery, TurnQuery, ErrorQuery)
 Found = TypeVar("Found", FailedSpan, InsightCall, FailedCalls, CacheLoss, TurnCost, UserWait)

@@ -89,6 +89,10 @@ from agenttrace.store.team import MachineFigures, Page, Position, TeamStore
 
 #: How often a question that runs is asked whether it is still wanted.
 _POLL_SECONDS = 0.05
+_VERSION = """
+SELECT (SELECT max(number) FROM events), (SELECT max(revision) FROM annotations),
+    (SELECT max(revision) FROM sessions), (SELECT max(revision) FROM outcomes)
+"""
 
 
 class ClickHouseStore(TeamStore):
@@ -166,6 +170,10 @@ class ClickHouseStore(TeamStore):
 
     def last_event(self) -> int:
         return self._events.last()
+
+    def foreign_version(self) -> tuple[int, ...]:
+        """Differs when something changed; figures of machines and outcomes come without events."""
+        return tuple(int(each or 0) for each in self.database.rows(_VERSION)[0])
 
     def sessions_changed_since(self, event: int) -> list[int]:
         shown = copies.shown_since(self.database, event)
