@@ -63,7 +63,7 @@ def serve(host: Host = None, port: Port = None, store: Store = None, as_json: As
     from agenttrace.cli.serve import announce
     from agenttrace.cli.stopping import until_stopped
     from agenttrace.serve.process import run_process
-    from agenttrace.serve.team.place import note_target, source_of
+    from agenttrace.store.team_place import note_target, source_of
 
     settings = load_settings(flags={"serve.host": host, "serve.port": port})
     ensure_home(settings)
@@ -186,8 +186,8 @@ def remove_person(
     Run this where the server runs.
     """
     from agenttrace.serve.access.persons import remove_person as remove
-    from agenttrace.serve.team.place import source_of
     from agenttrace.store import open_team_store
+    from agenttrace.store.team_place import source_of
 
     source = source_of(opening.settings(), store)
 

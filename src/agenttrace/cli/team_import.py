@@ -48,8 +48,8 @@ def import_stores(
     from agenttrace.cli.progress import ImportProgress
     from agenttrace.cli.stopping import stop_event
     from agenttrace.config import ensure_home
-    from agenttrace.serve.team.place import source_of
     from agenttrace.store import open_team_store
+    from agenttrace.store.team_place import source_of
     from agenttrace.team.importing import sources
 
     settings = opening.settings()

@@ -18,6 +18,7 @@ from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.store.sqlite.team import SqliteTeamStore
 from agenttrace.store.store import Store
 from agenttrace.store.team import TeamStore
+from agenttrace.store.writable import WritableStore
 
 
 class StoreVersion(NamedTuple):
@@ -75,7 +76,7 @@ class StoreSource(NamedTuple):
         """The store of the team, for writing; created where there is none yet."""
         return open_team_store(self.target, limits=self.limits)
 
-    def writable(self) -> Store:
+    def writable(self) -> WritableStore:
         """The store, for writing; created where there is none yet."""
         if self.is_team:
             return self.team_store()

@@ -44,6 +44,8 @@ from agenttrace.store.questions import (
     ResponseCount,
     SearchQuery,
     SessionFilter,
+    SessionGroup,
+    SessionGroupKind,
     SessionName,
     SessionPlace,
     SessionShares,
@@ -114,6 +116,9 @@ class Store(Protocol):
 
     def session_names(self, numbers: Sequence[int]) -> dict[int, SessionName]:
         """What these sessions are called, by number; pruned ones too."""
+
+    def session_groups(self, by: SessionGroupKind, limit: int | None = None) -> list[SessionGroup]:
+        """The agents or directories that have sessions, the last active one first."""
 
     def agents(self) -> list[str]:
         """The names of all agents that have sessions."""

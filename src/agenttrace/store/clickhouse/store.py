@@ -69,6 +69,8 @@ from agenttrace.store.questions import (
     ResponseCount,
     SearchQuery,
     SessionFilter,
+    SessionGroup,
+    SessionGroupKind,
     SessionName,
     SessionPlace,
     SessionShares,
@@ -158,6 +160,9 @@ class ClickHouseStore(TeamStore):
 
     def session_names(self, numbers: Sequence[int]) -> dict[int, SessionName]:
         return sessions.session_names(self.database, numbers)
+
+    def session_groups(self, by: SessionGroupKind, limit: int | None = None) -> list[SessionGroup]:
+        return sessions.session_groups(self.database, by, limit)
 
     def agents(self) -> list[str]:
         return sessions.session_agents(self.database)
