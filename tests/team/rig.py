@@ -154,6 +154,13 @@ class Server:
             self.faults.admin, _ = self.access.tokens.create("admin", "admin", None)
         return self.faults.admin
 
+    async def change(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, Any]:
+        """Status and answer of a change by an admin."""
+        headers = {"Authorization": f"Bearer {self.admin}"}
+        url = f"{self.url}/api/v1/{path}"
+        async with self.client.request(method, url, json=body, headers=headers) as answer:
+            return answer.status, await answer.json(content_type=None)
+
     async def post(self, path: str, body: bytes, token: str = "", **headers: str) -> tuple[int, dict[str, Any]]:
         """Status and answer of a request of a machine."""
         sent = {"Authorization": f"Bearer {token}", "Content-Encoding": "zstd", **headers}

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib.util
+import os
 import secrets
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,6 +18,11 @@ from typing import Any
 import pytest
 
 import clickhouse_on
+from agenttrace.store import open_team_store
+from agenttrace.store.clickhouse.connection import Database
+from agenttrace.store.errors import StoreError
+from agenttrace.store.rows import AnnotationRow, ChangesCursor
+from agenttrace.store.team import Page
 
 from .rig import Machine, Server, team_server
 
@@ -88,10 +98,6 @@ def _ids(directory: Path) -> set[str]:
 
 def test_what_waits_for_the_index_is_told(tmp_path: Path) -> None:
     """Events that are stored and not indexed yet are the backlog that a search tells."""
-    from agenttrace.store import open_team_store
-    from agenttrace.store.rows import ChangesCursor
-    from agenttrace.store.team import Page
-
     machine, database = Machine(tmp_path), address()
     machine.say("s1", "alpha")
     machine.record()
@@ -100,3 +106,85 @@ def test_what_waits_for_the_index_is_told(tmp_path: Path) -> None:
         page = Page(machine="m", person="amy", store="x", after=ChangesCursor(), until=found.cursor)
         team.take(found.rows, page, day_of=lambda _: "2026-11-19")
         assert team.search_index.backlog == own.last_event() > 0
+
+
+def test_notes_are_written_through_the_api(tmp_path: Path) -> None:
+    """Added, changed and removed as on one machine; what concerns a machine is still refused."""
+    machine = Machine(tmp_path)
+    machine.say("s1", "alpha")
+    machine.record()
+
+    async def main() -> None:
+        async with team_server(tmp_path, database=address()) as server:
+            await _pushed(server, machine)
+            key = (await server.get("sessions"))["items"][0]["key"]
+            place = f"sessions/{key}/annotations"
+            status, note = await server.change("POST", place, {"kind": "note", "text": "look at this"})
+            assert (status, note["text"]) == (200, "look at this")
+            changed = await server.change("PATCH", f"{place}/{note['id']}", {"text": "again"})
+            assert (changed[0], changed[1]["text"]) == (200, "again")
+            assert [each["text"] for each in (await server.get(place))["items"]] == ["again"]
+            assert (await server.change("DELETE", f"{place}/{note['id']}", None))[0] == 200
+            assert (await server.get(place))["items"] == []
+
+    asyncio.run(main())
+
+
+def _made(database: str) -> list[tuple[str, ...]]:
+    """Everything that changes when something is written or made."""
+    with contextlib.closing(Database.open(database)) as opened:
+        return opened.rows(
+            "SELECT name, toString(uuid), ifNull(toString(total_rows), ''), toString(metadata_modification_time) "
+            "FROM system.tables WHERE database = :name ORDER BY name",
+            name=opened.target.database,
+        )
+
+
+def test_a_store_that_is_read_is_not_written(tmp_path: Path) -> None:
+    """Reading makes no database and no tables, and cannot write; what is not there or too old says what to do."""
+    database = address()
+    with pytest.raises(StoreError, match="team serve makes it"):
+        open_team_store(database, read_only=True)
+    with contextlib.closing(Database.open(database)):
+        pass  # an empty database
+    with pytest.raises(StoreError, match="team serve makes it"):
+        open_team_store(database, read_only=True)
+    open_team_store(database).close()
+    before = _made(database)
+    with open_team_store(database, read_only=True) as store:
+        assert store.sessions() == []
+        with pytest.raises(StoreError, match=r"readonly|READONLY"):
+            store.merge(
+                [AnnotationRow(b"0" * 16, 1, None, "star", "", None, "", "person", "amy", 1.0, 1.0, None, 1)],
+                day_of=str,
+            )
+    open_team_store(database).close()
+    assert _made(database) == before
+
+
+def test_a_directory_that_another_process_has_open_says_so(tmp_path: Path) -> None:
+    """The engine in process has one process at a time: beside a server, the message says what to do."""
+    if importlib.util.find_spec("chdb") is None:
+        pytest.skip("needs chdb")
+    place = tmp_path / "engine"
+    holder = (
+        "import sys; from agenttrace.store import open_team_store; s = open_team_store(sys.argv[1]); print(); input()"
+    )
+    command = [sys.executable, "-c", holder, f"chdb://{place}?database=team"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        for words in (("team", "now"), ("team", "machines"), ("sessions",)):
+            done = run(tmp_path / "server", f"chdb://{place}?database=team", *words)
+            assert done.returncode == 1
+            assert "is open in another process" in " ".join(done.stderr.split()), done.stderr
+            assert "Exception" not in done.stderr
+        process.communicate(b"\n")
+    assert run(tmp_path / "server", f"chdb://{place}?database=team", "sessions").returncode == 0
+
+
+def run(home: Path, store: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command in the data directory of a server with this store."""
+    environ = {**os.environ, "AGENTTRACE_HOME": str(home), "HOME": str(home), "AGENTTRACE_TEAM_STORE": store}
+    command = [sys.executable, "-m", "agenttrace.cli.main", *words]
+    return subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

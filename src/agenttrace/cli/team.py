@@ -21,6 +21,7 @@ from agenttrace.views import times
 from agenttrace.views.team import current_filter
 
 if TYPE_CHECKING:
+    from agenttrace.store.errors import StoreAwayError
     from agenttrace.team.levels import Sharing
 
 EPILOG = """
@@ -63,6 +64,7 @@ def serve(host: Host = None, port: Port = None, store: Store = None, as_json: As
     from agenttrace.cli.serve import announce
     from agenttrace.cli.stopping import until_stopped
     from agenttrace.serve.process import run_process
+    from agenttrace.serve.team.waiting import await_store
     from agenttrace.store.team_place import note_target, source_of
 
     settings = load_settings(flags={"serve.host": host, "serve.port": port})
@@ -73,7 +75,13 @@ def serve(host: Host = None, port: Port = None, store: Store = None, as_json: As
     note_target(settings.home, source)
     output.show_warnings()
 
+    def waiting(error: StoreAwayError) -> None:
+        output.note(f"{error.problem}; it is tried again for a minute.", "yellow")
+
     async def main(stop: asyncio.Event) -> None:
+        await await_store(source.team_store, stop, on_wait=waiting)
+        if stop.is_set():
+            return
         await run_process(
             settings,
             role="server",

@@ -30,14 +30,14 @@ def open_store(settings: Settings, *, read_only: bool = True) -> SqliteStore:
 def open_team_store(
     target: str | Path, *, read_only: bool = False, settings: Settings | None = None, limits: StateLimits | None = None
 ) -> TeamStore:
-    """A team's store: of a file, which is created unless ``read_only``, or of a ClickHouse database by its URL."""
+    """A team's store, of a file or of a ClickHouse database by its URL; made or upgraded unless ``read_only``."""
     from agenttrace.store.session_state import LIMITS, StateLimits
 
     limits = limits or (LIMITS if settings is None else StateLimits.of(settings.record))
     if is_database(target):
         # Not with the others: its client is an extra.
         engine = import_module("agenttrace.store.clickhouse.store")
-        opened: TeamStore = engine.ClickHouseStore.open(str(target), limits=limits)
+        opened: TeamStore = engine.ClickHouseStore.open(str(target), read_only=read_only, limits=limits)
         return opened
     from agenttrace.store.sqlite.team import SqliteTeamStore
 

@@ -164,4 +164,4 @@ class _Feeding:
                     outcomes.step(_PIECE_SECONDS)
                 self.news.wait(outcomes.pause if arrived or outcomes.is_busy else _LOOK_SECONDS)
                 # Many small pages are indexed together.
-                self._stop.wait(self._gather_seconds)
+                self._stop.wait(_GATHER_SECONDS if outcomes.is_busy else self._gather_seconds)

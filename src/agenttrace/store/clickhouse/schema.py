@@ -12,10 +12,11 @@ question.
 from __future__ import annotations
 
 from agenttrace.model import USAGE_FIELDS
-from agenttrace.store.clickhouse.connection import Database
+from agenttrace.store.clickhouse.connection import NOTHING_YET, Database
 
 _SETTINGS = "index_granularity = 512, non_replicated_deduplication_window = 1000"
 _REPLICATED_SETTINGS = "index_granularity = 512, replicated_deduplication_window = 10000"
+_NEWER = "the database was written by a newer AgentTrace; update this one"
 _TOKENS = ", ".join(f"{name} Int64" for name in USAGE_FIELDS)
 _REPLACED = "ver UInt64, deleted UInt8, revision Int64"
 
@@ -182,11 +183,24 @@ def migrate(database: Database) -> None:
 
     version = _version(database)
     if version > len(MIGRATIONS):
-        raise NewerStoreError("the database was written by a newer AgentTrace; update this one")
+        raise NewerStoreError(_NEWER)
     for number, statements in enumerate(MIGRATIONS[version:], version + 1):
         for statement in statements:
             database.command(_filled(statement, database))
         database.insert("meta", ("key", "value", "ver"), [("version", str(number), number)])
+
+
+def check(database: Database) -> None:
+    """Raise where the database is not of the version of this program; nothing is written."""
+    from agenttrace.store.errors import NewerStoreError, StoreError
+
+    version = _version(database)
+    if version > len(MIGRATIONS):
+        raise NewerStoreError(_NEWER)
+    if not version:
+        raise StoreError(NOTHING_YET)
+    if version < len(MIGRATIONS):
+        raise StoreError("the database was written by an older AgentTrace: agenttrace team serve upgrades it")
 
 
 def _version(database: Database) -> int:

@@ -107,10 +107,14 @@ class ClickHouseStore(TeamStore):
         self._annotated = Lately(database, "annotations", ANNOTATIONS, "revision")
 
     @classmethod
-    def open(cls, address: str, *, limits: StateLimits = LIMITS) -> Self:
-        """The store of an address; made or brought up to date where that is needed."""
-        database = Database.open(address)
-        schema.migrate(database)
+    def open(cls, address: str, *, read_only: bool = False, limits: StateLimits = LIMITS) -> Self:
+        """The store of an address; made or brought up to date where that is needed, unless ``read_only``."""
+        database = Database.open(address, read_only=read_only)
+        try:
+            (schema.check if read_only else schema.migrate)(database)
+        except BaseException:
+            database.close()
+            raise
         return cls(database, limits=limits)
 
     def close(self) -> None:
