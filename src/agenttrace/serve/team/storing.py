@@ -31,8 +31,8 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _DATABASE_THREADS = 4
-#: Seconds that a piece of examining sessions takes, and between two looks where nothing arrives.
-_PIECE_SECONDS, _LOOK_SECONDS = 0.2, 30.0
+#: Seconds that a piece of examining sessions takes, between two pieces, and two looks where nothing arrives.
+_PIECE_SECONDS, _PAUSE_SECONDS, _LOOK_SECONDS = 0.2, 0.2, 30.0
 _CLOSE_SECONDS = 5.0
 #: For so long pages are gathered to be indexed together; each look at a database is a question to other machines.
 _GATHER_SECONDS, _GATHER_SECONDS_OF_DATABASE = 0.2, 1.0
@@ -160,8 +160,15 @@ class _Feeding:
                 self.news.clear()
                 while not self._stop.is_set() and index_portion(store, interpreter):
                     pass
-                if not self._stop.is_set():
-                    outcomes.step(_PIECE_SECONDS)
+                self._examine(outcomes)
                 self.news.wait(outcomes.pause if arrived or outcomes.is_busy else _LOOK_SECONDS)
                 # Many small pages are indexed together.
-                self._stop.wait(_GATHER_SECONDS if outcomes.is_busy else self._gather_seconds)
+                self._stop.wait(self._gather_seconds)
+
+    def _examine(self, outcomes: OutcomeUpdates) -> None:
+        """Examine sessions piece by piece, until all were, or something arrived."""
+        while not self._stop.is_set():
+            outcomes.step(_PIECE_SECONDS)
+            if not outcomes.is_busy or self.news.is_set():
+                return
+            self._stop.wait(_PAUSE_SECONDS)
