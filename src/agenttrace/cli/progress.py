@@ -37,10 +37,10 @@ class ImportProgress:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def expect(self, total: int, unit: str = "bytes") -> None:
+    def expect(self, total: int, unit: str = "bytes", what: str = "Importing") -> None:
         """Begin the bar of the import."""
         if total:
-            self._task = self._progress.add_task("Importing", total=total, unit=unit)
+            self._task = self._progress.add_task(what, total=total, unit=unit)
 
     def advance(self, count: int) -> None:
         """Add what was read."""

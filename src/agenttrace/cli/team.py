@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 import typer
 
-from agenttrace.cli import opening, output, team_import
+from agenttrace.cli import opening, output, team_export, team_import
 from agenttrace.cli.access import audited_change
 from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.grouping import ListFirst, StatusFirst
@@ -33,6 +33,7 @@ EPILOG = """
   agenttrace team machines revoke laptop       on the server
   agenttrace team machines share laptop full   on the server: all members see its sessions
   agenttrace team remove-person amy            on the server: removes texts, keeps sums
+  agenttrace team export desk.changes.zst      on a machine: all of its store as a file
   agenttrace team import /srv/old-stores       on the server: history of machines
 
 A machine keeps its own store and pushes what changes while agenttrace up or record runs. The guide: docs/team.md
@@ -341,5 +342,6 @@ def status(store: Store = None, as_json: AsJson = False) -> None:
 
 
 app.command("import", epilog=team_import.EPILOG)(team_import.import_stores)
+app.command("export", epilog=team_export.EPILOG)(team_export.export_changes)
 app.add_typer(machines, name="machines", help="List and revoke the machines of the team.")
 app.add_typer(tokens, name="token", help="Manage API tokens of the team's server.")

@@ -15,8 +15,6 @@ from agenttrace.config.rule_tables import merged, ready_tables
 from agenttrace.record.health import problem
 from agenttrace.record.lock import owner
 from agenttrace.rules.decision import in_force
-from agenttrace.store.sqlite.store import SqliteStore
-from agenttrace.store.sqlite.team import SqliteTeamStore
 from agenttrace.views import figures
 from agenttrace.views.limits import limits_fields
 
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.prices.costing import Cashier
     from agenttrace.store.rules import RuleState
+    from agenttrace.store.sqlite.store import SqliteStore
     from agenttrace.store.store import Store
 
 AttentionKind = Literal[
@@ -143,6 +142,10 @@ def attention_of(
 
     Destinations are those of ``views/exports.py``, where the caller may see them: agents may not.
     """
+    # Not with the others: commands that only format do not wait for an engine.
+    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.sqlite.team import SqliteTeamStore
+
     found: list[Attention] = []
     if isinstance(store, SqliteStore):
         if not isinstance(store, SqliteTeamStore):  # a team's machines record and export for themselves
