@@ -21,7 +21,8 @@ import pytest
 import clickhouse_on
 from agenttrace.record.outcome_updates import update_all
 from agenttrace.store import open_team_store
-from agenttrace.store.clickhouse.connection import Database
+from agenttrace.store.clickhouse.connection import Database, Target, check_cluster
+from agenttrace.store.clickhouse.schema import MIGRATIONS, filled
 from agenttrace.store.current import StoreSource
 from agenttrace.store.errors import StoreError
 from agenttrace.store.rows import AnnotationRow, ChangesCursor
@@ -198,6 +199,31 @@ def test_a_directory_that_another_process_has_open_says_so(tmp_path: Path) -> No
             assert "Exception" not in done.stderr
         process.communicate(b"\n")
     assert run(tmp_path / "server", f"chdb://{place}?database=team", "sessions").returncode == 0
+
+
+def test_tables_of_a_cluster() -> None:
+    """All of them are made on every replica, and replicated; without a cluster none is. They need nothing else."""
+    statements = [each for version in MIGRATIONS for each in version]
+    for on_cluster in (" ON CLUSTER 'team'", ""):
+        for statement in statements:
+            made = filled(statement, on_cluster, (26, 9))
+            assert (" ON CLUSTER 'team' (" in made) == bool(on_cluster)
+            assert ("ENGINE = ReplicatedReplacingMergeTree(ver, deleted)" in made) == bool(on_cluster)
+            assert "{" not in made.replace("{}", "")
+            assert "PARTITION BY" not in made
+
+
+def test_clusters_that_cannot_hold_a_store(tmp_path: Path) -> None:
+    """One that is not there, and one with several shards, of which each server would see one, are refused."""
+    check_cluster("team", 1)
+    with pytest.raises(StoreError, match="3 shards"):
+        check_cluster("team", 3)
+    target = Target.of(address())._replace(cluster="nowhere")
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match="no cluster named 'nowhere'" if not read_only else "makes it"):
+            Database(target, read_only=read_only)
+    with contextlib.closing(Database(target._replace(cluster=None))) as opened:
+        assert not opened.value("SELECT count() FROM system.tables WHERE database = :name", name=target.database)
 
 
 def run(home: Path, store: str, *words: str) -> subprocess.CompletedProcess[str]:

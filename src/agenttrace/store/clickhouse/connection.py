@@ -1,9 +1,9 @@
 """One connection to ClickHouse: a server, or the engine in process.
 
 - ``clickhouse://user:password@host:8123/database`` is a server; ``clickhouses://…`` or ``?secure=1`` for HTTPS. With
-  ``?cluster=NAME`` tables are made on all replicas of that cluster. With ``?consistent=1`` a write waits until a
-  majority of the replicas has it, and questions are answered by replicas that have everything: a page costs more, and
-  what was acknowledged is in every answer also where one replica is behind or lost.
+  ``?cluster=NAME`` tables are made on all replicas of that cluster, which has one shard. With ``?consistent=1`` a
+  write waits until a majority of the replicas has it, and questions are answered by replicas that have everything: a
+  page costs more, and what was acknowledged is in every answer also where one replica is behind or lost.
 - ``chdb:///directory?database=name`` is the engine in process, which has one directory in a process.
 """
 
@@ -52,6 +52,7 @@ _EXACT = {"use_skip_indexes_if_final": 1, "use_skip_indexes_if_final_exact_mode"
 _CONSISTENT = {"insert_quorum": "auto", "insert_quorum_parallel": 0, "select_sequential_consistency": 1}
 #: Nothing is written; settings of single questions can be given.
 _READ_ONLY = {"readonly": 2}
+_SHARDS = "SELECT uniqExact(shard_num) FROM system.clusters WHERE cluster = :cluster"
 #: QUERY_WAS_CANCELLED, and its form for a client that is gone.
 _CANCELLED = frozenset((394, 735))
 
@@ -127,6 +128,8 @@ class Database:
         known = self.value("SELECT count() FROM system.databases WHERE name = :name", name=self.target.database)
         if not known and read_only:
             raise StoreError(NOTHING_YET)
+        if (cluster := self.target.cluster) is not None:
+            check_cluster(cluster, int(self.value(_SHARDS, cluster=cluster)))
         if not known:
             self.command(f"CREATE DATABASE IF NOT EXISTS {self.identifier}{self.on_cluster}")
         self._client.database = self.target.database
@@ -248,6 +251,17 @@ class Database:
             place = "{host}:{port}".format_map(self.target.options)
             return StoreAwayError(f"ClickHouse at {place} does not answer ({_reason(error)})", _START)
         return StoreError(f"ClickHouse: {_first_line(error)}")
+
+
+def check_cluster(name: str, shards: int) -> None:
+    """Raise where a cluster cannot hold a store: every replica has to have all rows, as questions join tables."""
+    if not shards:
+        raise StoreError(f"ClickHouse has no cluster named {name!r}: see SELECT cluster FROM system.clusters")
+    if shards > 1:
+        raise StoreError(
+            f"the cluster {name!r} has {shards} shards, and a team's store needs one: name a cluster of replicas of "
+            "one shard, or give groups of machines a server and a database each"
+        )
 
 
 def _first_line(error: Exception) -> str:

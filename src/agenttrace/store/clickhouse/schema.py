@@ -186,7 +186,7 @@ def migrate(database: Database) -> None:
         raise NewerStoreError(_NEWER)
     for number, statements in enumerate(MIGRATIONS[version:], version + 1):
         for statement in statements:
-            database.command(_filled(statement, database))
+            database.command(filled(statement, database.on_cluster, database.version))
         database.insert("meta", ("key", "value", "ver"), [("version", str(number), number)])
 
 
@@ -211,13 +211,13 @@ def _version(database: Database) -> int:
     return int(database.value("SELECT value FROM meta FINAL WHERE key = 'version'") or 0) if known else 0
 
 
-def _filled(statement: str, database: Database) -> str:
-    replicated = database.target.cluster is not None
+def filled(statement: str, on_cluster: str, version: tuple[int, ...]) -> str:
+    """A statement for a server of a version; ``on_cluster``: for all replicas of one."""
     for name, value in (
-        ("{cluster}", database.on_cluster),
-        ("{replicated}", "Replicated" if replicated else ""),
-        ("{settings}", _REPLICATED_SETTINGS if replicated else _SETTINGS),
-        ("{text_index}", _TEXT_INDEX if database.version >= _TEXT_INDEX_SINCE else _PLAIN_INDEX),
+        ("{cluster}", on_cluster),
+        ("{replicated}", "Replicated" if on_cluster else ""),
+        ("{settings}", _REPLICATED_SETTINGS if on_cluster else _SETTINGS),
+        ("{text_index}", _TEXT_INDEX if version >= _TEXT_INDEX_SINCE else _PLAIN_INDEX),
     ):
         statement = statement.replace(name, value)
     return statement
