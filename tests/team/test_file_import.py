@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 import clickhouse_on
@@ -20,13 +22,15 @@ from agenttrace.calendar import day_finder
 from agenttrace.cli.errors import explained
 from agenttrace.cli.program import app
 from agenttrace.store import open_team_store
-from agenttrace.store.rows import ChangesCursor
+from agenttrace.store.rows import ChangesCursor, Row
 from agenttrace.store.team import TeamStore
-from agenttrace.team import changes_file, importing
-from agenttrace.team.changes_file import ChangesFile, ChangesWriter
+from agenttrace.team import changes_file, importing, wire
+from agenttrace.team.changes_file import ChangesFile, ChangesWriter, Header
 from agenttrace.team.file_import import Exported, export_store, import_file
 from agenttrace.team.importing import Imported, NotImportableError, Source, import_store, sources
 from faults.team_rig import Expected, Machine
+
+from . import making
 
 _DAY_OF = day_finder("UTC")
 _CLICKHOUSE = pytest.mark.skipif(not clickhouse_on.has_clickhouse(), reason="needs chdb (make test-team)")
@@ -195,6 +199,30 @@ def test_foreign_lines_are_quoted(
     assert (found.quarantined, found.rows) == (3, ChangesFile(path).expected_rows() - 3)
     listed = [json.loads(each) for each in Path(found.quarantine or "").read_text().splitlines()[1:]]
     assert [(each["line"], each["quoted"]) for each in listed][:2] == [(1, '{"span_id":"00"}'), (2, "no JSON")]
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pages=st.lists(st.lists(making.rows(states=st.just("ok")), max_size=6), max_size=4))
+def test_all_rows_come_back(tmp_path: Path, pages: list[list[Row]]) -> None:
+    """Whatever is in them, in the same pages; a row that no store could hold is a bad line."""
+    path = tmp_path / "any.changes.zst"
+    header = Header(format="agenttrace-changes", version=1, machine="m", mark="", created_at=1.0)
+    with ChangesWriter(path, header) as writer:
+        for number, rows in enumerate(pages, 1):
+            writer.add(rows, ChangesCursor((-1, 0), (number, number)))
+        writer.finish()
+    found = list(ChangesFile(path).pages())
+    assert [page.rows for page in found] == [list(filter(_can_be_stored, rows)) for rows in pages]
+    assert [len(page.bad) for page in found] == [sum(not _can_be_stored(row) for row in rows) for rows in pages]
+    assert [page.until and page.until.until[0] for page in found] == list(range(1, len(pages) + 1))
+
+
+def _can_be_stored(row: Row) -> bool:
+    try:
+        wire.check_row(row)
+    except wire.BadPageError:
+        return False
+    return True
 
 
 def test_other_files_are_refused(desk: Machine, tmp_path: Path) -> None:
