@@ -28,6 +28,7 @@ from agenttrace.store.errors import StoreError
 from agenttrace.store.rows import AnnotationRow, ChangesCursor
 from agenttrace.store.team import Page
 
+from . import rig
 from .rig import Machine, Server, team_server
 
 pytestmark = [
@@ -144,6 +145,30 @@ def test_notes_are_written_through_the_api(tmp_path: Path) -> None:
             assert [each["text"] for each in (await server.get(place))["items"]] == ["again"]
             assert (await server.change("DELETE", f"{place}/{note['id']}", None))[0] == 200
             assert (await server.get(place))["items"] == []
+
+    asyncio.run(main())
+
+
+def test_budgets_of_a_team_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The overview says which are used up, and whose they are."""
+    monkeypatch.setattr(rig, "BASE", time.time() - 60)
+    machine = Machine(tmp_path)
+    machine.say("s1", "alpha")
+    machine.record()
+    home = tmp_path / "server"
+    home.mkdir(mode=0o700)
+    (home / "agenttrace.toml").write_text('[budgets.amy]\nperiod = "session"\ntokens = 1\nwhere = { person = "amy" }\n')
+
+    async def main() -> None:
+        async with team_server(tmp_path, database=address()) as server:
+            await _pushed(server, machine)
+            assert (await server.get("limits"))["budgets"]
+
+            async def warned() -> list[str]:
+                found = (await server.get("overview"))["attention"]
+                return [each["name"] for each in found if each["kind"] == "budget"]
+
+            assert await eventually(warned) == ["amy"]
 
     asyncio.run(main())
 
