@@ -127,8 +127,10 @@ class _Sources:
             return list(of_limits(limits_fields(store, settings, prices)))
 
         reader = self._context.reader
+        found: list[Attention] = await reader.query_machine(rules, empty=list)
         # A team's database has budgets, too.
-        return [*await reader.query_machine(rules, empty=list), *await reader.query(limits, empty=list)]
+        more: list[Attention] = await reader.query(limits, empty=list)
+        return found + more
 
     def _summed(self, days: list[str], usage: list[UsageRow]) -> dict[str, Any]:
         """Today, the last days and each of them by model and agent; the same usage is not added up again."""
