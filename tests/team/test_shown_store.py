@@ -118,6 +118,16 @@ def test_the_library_and_mcp_show_the_team(home: Home, monkeypatch: pytest.Monke
     assert [(each.name, each.sessions) for each in known.projects] == [("/projects/shop", 2)]
 
 
+def test_what_is_about_one_machine_says_where_it_is(home: Home) -> None:
+    """Recording and quarantine: this directory has a server, and no recorder."""
+    for words in (("status",), ("quarantine", "list")):
+        done = CliRunner().invoke(app, list(words), env={"AGENTTRACE_HOME": str(home.path)})
+        assert isinstance(done.exception, Exception)
+        known = explained(done.exception)
+        assert known is not None
+        assert ("team's server" in known.problem, "team status" in known.fix) == (True, True)
+
+
 def test_what_this_machine_recorded_comes_first(tmp_path: Path) -> None:
     """A directory that a recorder and a server share shows what was recorded here, as before."""
     machine = Machine(tmp_path, "own")

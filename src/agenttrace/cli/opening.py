@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agenttrace.cli.errors import UsageError
+from agenttrace.cli.errors import CommandError, UsageError
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.store.sqlite.store import SqliteStore
     from agenttrace.store.store import Store
+
+
+_OF_TEAM = "this is the data directory of a team's server, which records nothing itself"
 
 
 def settings() -> Settings:
@@ -22,10 +25,12 @@ def settings() -> Settings:
 def opened_store(of: Settings, *, read_only: bool = True) -> SqliteStore:
     """The store of this machine, for reading or writing; a recorder may write to it at the same time."""
     from agenttrace.config import ensure_home
-    from agenttrace.store import open_store
+    from agenttrace.store import open_store, store_path
 
     if not read_only:
         ensure_home(of)
+    elif not store_path(of.home).exists() and shows_team(of):
+        raise CommandError(_OF_TEAM, "Run this on a machine. About the server: agenttrace team status")
     return open_store(of, read_only=read_only)
 
 
