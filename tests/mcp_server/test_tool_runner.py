@@ -11,6 +11,7 @@ import pytest
 from agenttrace.mcp import tool_runner
 from agenttrace.mcp.masked_texts import MaskedTexts
 from agenttrace.mcp.tool_runner import ToolContext, ToolRunner
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.trouble import TroubleError
 from cli.conftest import Program
 
@@ -23,6 +24,11 @@ def asked(shared_store: Program, monkeypatch: pytest.MonkeyPatch) -> ToolRunner:
     return ToolRunner()
 
 
+def _connection(look: ToolContext) -> sqlite3.Connection:
+    assert isinstance(look.store, SqliteStore)
+    return look.store.connection
+
+
 def test_a_cancelled_question_ends(asked: ToolRunner) -> None:
     """The thread that works on it stops, and the next question is answered."""
     begun, ended = threading.Event(), threading.Event()
@@ -30,7 +36,7 @@ def test_a_cancelled_question_ends(asked: ToolRunner) -> None:
     def endless(look: ToolContext) -> None:
         begun.set()
         try:
-            look.store.connection.execute(_FOR_EVER).fetchall()
+            _connection(look).execute(_FOR_EVER).fetchall()
         finally:
             ended.set()
 
@@ -41,7 +47,7 @@ def test_a_cancelled_question_ends(asked: ToolRunner) -> None:
             assert await anyio.to_thread.run_sync(begun.wait, 30)
             group.cancel_scope.cancel()
         assert await anyio.to_thread.run_sync(ended.wait, 30)
-        return await asked.ask(lambda look: int(look.store.connection.execute("SELECT 1").fetchone()[0]))
+        return await asked.ask(lambda look: int(_connection(look).execute("SELECT 1").fetchone()[0]))
 
     assert anyio.run(main) == 1
 

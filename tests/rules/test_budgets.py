@@ -17,7 +17,7 @@ from agenttrace.calendar import zone
 from agenttrace.config.rules import BadRuleError, Period, parse_budget, parse_rule
 from agenttrace.rules.actions.sentences import crossing_sentence
 from agenttrace.rules.budgets import BudgetState, budget_states, crossings, crossings_since, day_after, first_day_of
-from agenttrace.rules.crossings import _budget_event, _limit_event
+from agenttrace.rules.crossings import budget_event, limit_event
 from agenttrace.rules.limits import _state, limit_crossings
 from agenttrace.store.questions import ProviderWindow
 from spending import DAY, DOLLAR, FREE, HOUR, NOON, YUAN, Spent, opened, settings_with, spend
@@ -251,7 +251,7 @@ def test_a_crossing_as_it_is_told(tmp_path: Path) -> None:
     """The fields of a real budget and a real window, in the time zone of usage."""
     spent = Spent(name="1", at=NOON - 6 * HOUR, tokens=12_000_000)
     (state,) = states(tmp_path, {"period": "day", "limit": 10}, spent, timezone="Asia/Shanghai")
-    event = _budget_event(crossings([state])[-1], NOON, zone("Asia/Shanghai"))
+    event = budget_event(crossings([state])[-1], NOON, zone("Asia/Shanghai"))
     told = (
         "Budget b: $12.00 of $10.00 is spent today, 120%. The day ends at 2026-11-12 00:00. At this rate it comes to "
     )
@@ -266,6 +266,6 @@ def test_a_crossing_as_it_is_told(tmp_path: Path) -> None:
         source="log",
     )
     (*_, last) = limit_crossings([_state(reached, NOON)])
-    event = _limit_event(last, NOON, zone("Asia/Shanghai"))
+    event = limit_event(last, NOON, zone("Asia/Shanghai"))
     # An hour has 85/144 percent, so 15 are used in 25.4 hours: after the reset.
     assert crossing_sentence(event, "en") == ("codex: 85% of the weekly limit is used. It resets at 2026-11-12 20:00.")

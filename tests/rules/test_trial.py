@@ -141,7 +141,7 @@ def test_what_was_stuck_live_is_what_is_tried(rig: MakeRig) -> None:
 def test_budgets_are_crossed_when_a_response_reaches_the_threshold(
     tmp_path: Path, period: str, limit: int, seed: int
 ) -> None:
-    """The moments and thresholds of a naive reference, of several at a moment the highest; the keys are the engine's."""
+    """The moments and thresholds of a naive reference, and of several at a moment the highest; keys as live."""
     chance = random.Random(seed)
     times = sorted(NOON + chance.randrange(12 * DAY // HOUR) * HOUR for _ in range(30))
     spent = [Spent(name=str(n), at=at, model=chance.choice((DOLLAR, YUAN))) for n, at in enumerate(times)]

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from agenttrace.calendar import day_finder
 from agenttrace.store.rows import ChangesCursor
 from agenttrace.store.sight import Sight
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.store.store import Store
 from agenttrace.store.visible import HiddenError, VisibleStore
+from team_rig import TEAM, team_rows
 
 #: Answered by means of other questions.
 _DERIVED = {"session"}
@@ -51,3 +53,16 @@ def test_a_viewer_has_no_sessions_of_their_own() -> None:
     """Neither the person nor shared machines count for a viewer."""
     sight = Sight(role="viewer", person="amy", shared=frozenset(("laptop",)))
     assert (sight.persons, sight.machines) == (frozenset(), frozenset())
+
+
+def test_groups_of_sessions_do_not_name_what_is_hidden(seen: VisibleStore) -> None:
+    """Amy sees her own directories, hashes of others, and as many sessions as are listed."""
+    store = seen.over
+    store.merge(team_rows(), day_of=day_finder("UTC"))
+    own = {each.project for each in TEAM if each.person == "amy"}
+    groups = {each.name: each.sessions for each in seen.session_groups("project")}
+    assert own < set(groups)
+    assert not ({each.project for each in TEAM} - own) & set(groups)
+    assert sum(groups.values()) == len(seen.sessions()) == len(TEAM)
+    assert [each.sessions for each in seen.session_groups("agent")] == [len(TEAM)]
+    assert len(seen.session_groups("project", 1)) == 1

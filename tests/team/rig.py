@@ -154,6 +154,13 @@ class Server:
             self.faults.admin, _ = self.access.tokens.create("admin", "admin", None)
         return self.faults.admin
 
+    async def change(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, Any]:
+        """Status and answer of a change by an admin."""
+        headers = {"Authorization": f"Bearer {self.admin}"}
+        url = f"{self.url}/api/v1/{path}"
+        async with self.client.request(method, url, json=body, headers=headers) as answer:
+            return answer.status, await answer.json(content_type=None)
+
     async def post(self, path: str, body: bytes, token: str = "", **headers: str) -> tuple[int, dict[str, Any]]:
         """Status and answer of a request of a machine."""
         sent = {"Authorization": f"Bearer {token}", "Content-Encoding": "zstd", **headers}
@@ -240,13 +247,15 @@ def _given(body: bytes) -> Receive:
 
 
 @asynccontextmanager
-async def team_server(root: Path, environ: Mapping[str, str] | None = None) -> AsyncIterator[Server]:
-    """A server whose data directory and store are below a directory, new or from before."""
+async def team_server(
+    root: Path, environ: Mapping[str, str] | None = None, *, database: str | None = None
+) -> AsyncIterator[Server]:
+    """A server whose data directory is below a directory, new or from before; so is its store without a database."""
     home = root / "server"
     settings = load_settings({"AGENTTRACE_HOME": str(home), **(environ or {})})
     ensure_home(settings)
     path, faults = home / "team.db", Faults()
-    app = create_app(None, settings, run_half=RunHalf(used=False), team=StoreSource(path, is_team=True))
+    app = create_app(None, settings, run_half=RunHalf(used=False), team=StoreSource(database or path, is_team=True))
     inner = app.build_middleware_stack()
     app.middleware_stack = faults.around(inner)
     with open_access(settings) as access:

@@ -40,7 +40,7 @@ def test_a_directory_of_stores_is_imported(tmp_path: Path, machines: list[Machin
     with open_team_store(home / "team.db") as team:
         assert Expected(machines).differences(team) == []
         assert {session.person for session in team.sessions()} == {"amy"}
-        assert team.search_index.backlog == 0  # type: ignore[attr-defined]
+        assert team.search_index.backlog == 0
     again = call(home, str(tmp_path / "stores"))
     assert again.output.splitlines() == ["desk: nothing new", "lap: nothing new"]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from agenttrace.model import Session
     from agenttrace.store.annotations import Annotation, AnnotationKind
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.writable import WritableStore
 
 NOTE_EPILOG = """
   agenttrace note 5bc45ad6 "the retry loop was wrong"
@@ -84,7 +84,7 @@ def label(
 ) -> None:
     """Add labels to a session, or remove them."""
 
-    def change(store: SqliteStore, found: Session) -> str:
+    def change(store: WritableStore, found: Session) -> str:
         for name in names:
             if remove:
                 store.annotation_table.remove_named(found.id, "label", name.strip())
@@ -98,7 +98,7 @@ def label(
 def star(session: _Session, remove: _Remove = False, as_json: AsJson = False) -> None:
     """Add a star to a session, or remove it."""
 
-    def change(store: SqliteStore, found: Session) -> str:
+    def change(store: WritableStore, found: Session) -> str:
         if remove:
             store.annotation_table.remove_named(found.id, "star")
             return "Removed."
@@ -126,15 +126,16 @@ def score(
 # -- writing ------------------------------------------------------------------------------------------------------
 
 
-def _change(name: str, change: Callable[[SqliteStore, Session], str], *, as_json: bool) -> None:
+def _change(name: str, change: Callable[[WritableStore, Session], str], *, as_json: bool) -> None:
     """Change what is beside a session; print what is there then, or a sentence."""
     from agenttrace.cli.sessions import find_one
+    from agenttrace.store.team_place import open_shown_writable
 
     settings = opening.settings()
     # Opened for reading first: without a recording there is nothing to write to.
-    with opening.opened_store(settings) as reader:
+    with opening.shown_store(settings) as reader:
         found = find_one(reader, name)
-    with opening.opened_store(settings, read_only=False) as store:
+    with open_shown_writable(settings) as store:
         try:
             said = change(store, found)
         except AnnotationError as error:
@@ -144,7 +145,7 @@ def _change(name: str, change: Callable[[SqliteStore, Session], str], *, as_json
 
 
 def _put(
-    store: SqliteStore,
+    store: WritableStore,
     found: Session,
     kind: AnnotationKind,
     *,
@@ -170,7 +171,7 @@ def _put(
     return f"Written: {short_annotation(written)}"
 
 
-def _remove(store: SqliteStore, found: Session, beginning: str) -> str:
+def _remove(store: WritableStore, found: Session, beginning: str) -> str:
     present = store.annotations([found.id]).get(found.id, [])
     named = [each for each in present if each.annotation_id.hex().startswith(beginning.strip().lower() or "-")]
     if len(named) != 1:
@@ -186,7 +187,7 @@ def _remove(store: SqliteStore, found: Session, beginning: str) -> str:
 def _list(name: str, *, as_json: bool) -> None:
     from agenttrace.cli.sessions import find_one
 
-    with opening.opened_store(opening.settings()) as store:
+    with opening.shown_store(opening.settings()) as store:
         matching = store.find_sessions(name) if name else []
         # Notes stay when a session is pruned.
         found = matching[0] if len(matching) == 1 else find_one(store, name)

@@ -60,7 +60,7 @@ def compare(
     from agenttrace.views.comparison import compare as compared
 
     settings = opening.settings()
-    with opening.opened_store(settings) as store, store.snapshot():
+    with opening.shown_store(settings) as store, store.snapshot():
         found = compared(store, Cashier.load(settings), find_one(store, a), find_one(store, b))
     if as_json:
         output.print_json(msgspec.to_builtins(found))

@@ -122,7 +122,7 @@ def _show_tools(
     settings: Settings, period: InsightPeriod, by: ToolSplit | None, sort: str, limit: int | None, *, as_json: bool
 ) -> None:
     query = period.query(settings.usage.timezone)
-    with opening.opened_store(settings) as store:
+    with opening.shown_store(settings) as store:
         whole = tool_insights(store, query, by=by)
     found: ToolInsights = whole.ordered(msgspec.convert(sort, ToolSort), limit=limit)
     if as_json:
@@ -165,7 +165,7 @@ def _show_models(
     if by == "model":
         raise UsageError("models cannot be divided by model", f"--by is one of: {', '.join(get_args(ModelSplit))}")
     cashier = Cashier.load(settings)
-    with opening.opened_store(settings) as store:
+    with opening.shown_store(settings) as store:
         whole = model_insights(store, cashier, period, by=by)
     found: ModelInsights = whole.ordered(msgspec.convert(sort, ModelSort), limit=limit)
     if as_json:
@@ -228,7 +228,7 @@ def _show_findings(
     from agenttrace.views.findings import findings
 
     cashier = Cashier.load(settings)
-    with opening.opened_store(settings) as store:
+    with opening.shown_store(settings) as store:
         found = findings(store, cashier, SessionTexts(), period, kinds=kinds, limit=limit)
     if as_json:
         output.print_json(msgspec.to_builtins(found))

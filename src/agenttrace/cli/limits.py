@@ -10,7 +10,6 @@ from agenttrace.cli import opening, output
 from agenttrace.cli.options import AsJson
 from agenttrace.views import figures
 from agenttrace.views.limits import limits_fields
-from agenttrace.views.places import store_path
 from agenttrace.views.times import MICROS, micros_of
 
 if TYPE_CHECKING:
@@ -36,8 +35,8 @@ _WINDOWS = {300: "5 hours", 1_440: "day", 10_080: "week", 43_200: "month"}
 def limits(as_json: AsJson = False) -> None:
     """Show how far budgets and the limits of providers are used."""
     settings = opening.settings()
-    if store_path(settings).exists():
-        with opening.opened_store(settings) as store:
+    if opening.has_shown_store(settings):
+        with opening.shown_store(settings) as store:
             found = limits_fields(store, settings)
     else:
         found = limits_fields(None, settings)

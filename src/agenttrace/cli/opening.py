@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agenttrace.cli.errors import UsageError
+from agenttrace.cli.errors import CommandError, UsageError
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
     from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
+
+
+_OF_TEAM = "this is the data directory of a team's server, which records nothing itself"
 
 
 def settings() -> Settings:
@@ -19,13 +23,36 @@ def settings() -> Settings:
 
 
 def opened_store(of: Settings, *, read_only: bool = True) -> SqliteStore:
-    """The store, for reading or writing; a recorder may write to it at the same time."""
+    """The store of this machine, for reading or writing; a recorder may write to it at the same time."""
     from agenttrace.config import ensure_home
-    from agenttrace.store import open_store
+    from agenttrace.store import open_store, store_path
 
     if not read_only:
         ensure_home(of)
+    elif not store_path(of.home).exists() and shows_team(of):
+        raise CommandError(_OF_TEAM, "Run this on a machine. About the server: agenttrace team status")
     return open_store(of, read_only=read_only)
+
+
+def shown_store(of: Settings) -> Store:
+    """The store that is shown, for reading: this machine's, or that of the team whose server is here."""
+    from agenttrace.store.team_place import open_shown_store
+
+    return open_shown_store(of)
+
+
+def has_shown_store(of: Settings) -> bool:
+    """Whether there is a store to show."""
+    from agenttrace.store.team_place import shown_source
+
+    return shown_source(of).exists()
+
+
+def shows_team(of: Settings) -> bool:
+    """Whether the store that is shown is that of a team."""
+    from agenttrace.store.team_place import shown_source
+
+    return shown_source(of).is_team
 
 
 def agent_title(name: str) -> str:

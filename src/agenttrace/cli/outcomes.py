@@ -88,7 +88,7 @@ def outcomes(
         since=parse_since(since, settings.usage.timezone),
     )
     shown = limit if limit is not None else 0 if as_json or by else _LATEST
-    with opening.opened_store(settings) as store:
+    with opening.shown_store(settings) as store:
         found = store.sessions(wanted, limit=(shown or None) if with_outcome is None else None)
         if with_outcome is not None:
             came = outcomes_by_session(store, found)
@@ -182,7 +182,7 @@ def _one(name: str, *, as_json: bool) -> None:
     from agenttrace.record.outcomes import session_facts
     from agenttrace.views.outcomes import outcomes_of
 
-    with opening.opened_store(opening.settings()) as store:
+    with opening.shown_store(opening.settings()) as store:
         found = find_one(store, name)
         facts = session_facts(store, found)
     result = outcomes_of(found, facts)
@@ -196,7 +196,7 @@ def _edits(name: str, path: str | None, *, as_json: bool) -> None:
     from agenttrace.record.outcomes import session_facts
     from agenttrace.views.changes import MOST_READ, changes_of, patch_of
 
-    with opening.opened_store(opening.settings()) as store:
+    with opening.shown_store(opening.settings()) as store:
         found = find_one(store, name)
         facts = session_facts(store, found, diff_characters=MOST_READ)
     changes = changes_of(found, facts, path=path, characters=MOST_READ)

@@ -22,6 +22,7 @@ from agenttrace.views.plain import one_line
 from agenttrace.views.team import PersonNow, current_filter, team_now
 
 if TYPE_CHECKING:
+    from agenttrace.config import Settings
     from agenttrace.store.session_state import SessionState
     from agenttrace.store.store import Store
 
@@ -43,10 +44,9 @@ def overview(as_json: AsJson = False) -> None:
     """Show cost and tokens by period with changes and forecasts, what needs you, and the largest projects."""
     settings = opening.settings()
     cashier = Cashier.load(settings)
-    with opening.opened_store(settings) as store:
+    with opening.shown_store(settings) as store:
         found = overview_fields(store, DayBook(cashier))
-        destinations = exports_fields(store.exports.ledgers(), settings)["destinations"]
-        attention = attention_of(store, settings, cashier, destinations)
+        attention = attention_of(store, settings, cashier, _destinations(store, settings))
         sessions = _current(store)
         now = team_now(store.sessions(current_filter()))
     if as_json:
@@ -63,6 +63,16 @@ def overview(as_json: AsJson = False) -> None:
     if found["projects"]:
         output.say()
         print_table(_PROJECTS, found["projects"][:_SHOWN_PROJECTS])
+
+
+def _destinations(store: Store, settings: Settings) -> list[dict[str, Any]]:
+    """Where this machine exports to; the server of a team exports nothing."""
+    from agenttrace.store.sqlite.store import SqliteStore
+
+    if not isinstance(store, SqliteStore):
+        return []
+    found: list[dict[str, Any]] = exports_fields(store.exports.ledgers(), settings)["destinations"]
+    return found
 
 
 def _current(store: Store) -> dict[str, int]:

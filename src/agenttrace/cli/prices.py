@@ -20,7 +20,6 @@ from agenttrace.prices.parsing import AMOUNTS, SEARCHES, PriceFile, decode_table
 from agenttrace.prices.table import FILE_NAME, PriceTable, install, without_effect
 from agenttrace.views import figures
 from agenttrace.views import prices as view
-from agenttrace.views.places import store_path
 from agenttrace.views.plain import one_line
 
 EPILOG = """
@@ -256,9 +255,9 @@ def _show_changes(found: list[view.PriceChange]) -> None:
 
 def _recorded(settings: Settings) -> list[str]:
     """The models of the recording; none where nothing is recorded."""
-    if not store_path(settings).exists():
+    if not opening.has_shown_store(settings):
         return []
-    with opening.opened_store(settings) as store:
+    with opening.shown_store(settings) as store:
         return store.models()
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from agenttrace.record.recorder import Recorder
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.outcomes import ExaminedStore
 
 #: Seconds between two queries of the store for a progress display.
 _REFRESH_SECONDS = 1.0
@@ -37,17 +37,17 @@ class ImportProgress:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def expect(self, total: int, unit: str = "bytes") -> None:
+    def expect(self, total: int, unit: str = "bytes", what: str = "Importing") -> None:
         """Begin the bar of the import."""
         if total:
-            self._task = self._progress.add_task("Importing", total=total, unit=unit)
+            self._task = self._progress.add_task(what, total=total, unit=unit)
 
     def advance(self, count: int) -> None:
         """Add what was read."""
         if self._task is not None:
             self._progress.advance(self._task, count)
 
-    def index(self, store: SqliteStore, stop: threading.Event) -> None:
+    def index(self, store: ExaminedStore, stop: threading.Event) -> None:
         """Fill the search index, and examine what came of the sessions."""
         from agenttrace.record.outcome_updates import update_all
         from agenttrace.record.texts.search_index import index_all

@@ -60,7 +60,7 @@ def requests(
 
     from agenttrace.views.requests import Requests, request_row
 
-    with opening.opened_store(opening.settings()) as store:
+    with opening.shown_store(opening.settings()) as store:
         found = find_one(store, session)
         answer = Requests.of(store, found)
     rows = [row for row in enumerate(answer.calls, 1) if row[1].cache_lost or not cache_breaks]

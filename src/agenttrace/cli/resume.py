@@ -54,7 +54,7 @@ def _asked(name: str) -> tuple[Session, Resume]:
     from agenttrace.record.texts.line_index import LineIndex
     from agenttrace.views.resume import resume_of
 
-    with opening.opened_store(opening.settings()) as store:
+    with opening.shown_store(opening.settings()) as store:
         found = find_one(store, name)
         how = resume_of(store, found, LineIndex())
     if how is None:

@@ -68,7 +68,7 @@ def search(
     zone = settings.usage.timezone
     period = (parse_since(since, zone), parse_since(until, zone))
     bring_up_to_date(settings, quiet=as_json)
-    with opening.opened_store(settings) as store:
+    with opening.shown_store(settings) as store:
         query = SearchQuery(
             text=wanted,
             session=None if session is None else find_one(store, session).id,
@@ -108,7 +108,11 @@ def _print(page: hits.SearchPage, query: SearchQuery, *, as_json: bool) -> None:
 
 
 def bring_up_to_date(settings: Settings, *, quiet: bool) -> None:
-    """Update the search index; while a recorder runs, wait a little for its update."""
+    """Update the search index; while a recorder runs, or a team's server, wait a little for its update."""
+    if opening.shows_team(settings):
+        with opening.shown_store(settings) as team:
+            _await_index(team, "the team's server indexes them")
+        return
     with opening.opened_store(settings) as store:
         if not store.search_index.backlog:
             return
@@ -123,13 +127,16 @@ def bring_up_to_date(settings: Settings, *, quiet: bool) -> None:
                 progress.index(writer, stop)
             return
         except AlreadyRecordingError:
-            deadline = time.monotonic() + _WAIT_SECONDS
-            while (left := store.search_index.backlog) and time.monotonic() < deadline:
-                time.sleep(0.1)
-        if left:
-            output.note(
-                f"{figures.counted(left, 'new event')} not searchable yet; the recorder is still indexing.", "yellow"
-            )
+            _await_index(store, "the recorder is still indexing")
+
+
+def _await_index(store: Store, why: str) -> None:
+    """Wait a little until everything is searchable; say what is not."""
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while (left := store.search_index.backlog) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if left:
+        output.note(f"{figures.counted(left, 'new event')} not searchable yet; {why}.", "yellow")
 
 
 def _fields(match: hits.TextMatch | hits.AnnotationMatch) -> dict[str, Any]:

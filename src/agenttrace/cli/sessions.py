@@ -110,7 +110,7 @@ def sessions(
         noted=True if with_notes else None,
         scores=score_tests(score),
     )
-    with opening.opened_store(settings) as store:
+    with opening.shown_store(settings) as store:
         shown = (limit if limit is not None else 0 if as_json else _LATEST) or None
         kinds: set[OutcomeKind] = {*([with_outcome] if with_outcome else ()), *(("commits",) if with_commits else ())}
         found = store.sessions(wanted, limit=None if kinds else shown)

@@ -85,7 +85,7 @@ def _started(name: str, options: ShareOptions) -> Iterator[tuple[Store, ShareJob
     from agenttrace.share.document import ShareJob
 
     settings = opening.settings()
-    with opening.opened_store(settings) as store:
+    with opening.shown_store(settings) as store:
         mask, prices = Mask(settings.export.mask), Cashier.load(settings)
         yield store, ShareJob(store, find_one(store, name), options, mask=mask, prices=prices, places=MOST_PLACES)
 

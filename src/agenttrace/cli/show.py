@@ -62,7 +62,7 @@ def show(
     from agenttrace.views.spans import span_fields
 
     settings = opening.settings()
-    with opening.opened_store(settings) as store:
+    with opening.shown_store(settings) as store:
         found = find_one(store, session)
         bill = bills_of(store, settings, [found])[found.id]
         spans = store.spans(found)

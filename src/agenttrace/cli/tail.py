@@ -74,7 +74,9 @@ def tail(
     """Follow events live, one per line."""
     settings = opening.settings()
     output.show_warnings()
-    with recorded(settings, wanted=follow, quiet=as_json) as stop, opening.opened_store(settings) as store:
+    # What a team's machines record comes from them.
+    records = follow and not opening.shows_team(settings)
+    with recorded(settings, wanted=records, quiet=as_json) as stop, opening.shown_store(settings) as store:
         number = None if session is None else find_one(store, session).id
         reader = EventReader(store)
         printed = Printer(as_json=as_json, everything=everything or as_json)

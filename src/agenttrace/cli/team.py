@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 import typer
 
-from agenttrace.cli import opening, output, team_import
+from agenttrace.cli import opening, output, team_export, team_import
 from agenttrace.cli.access import audited_change
 from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.grouping import ListFirst, StatusFirst
@@ -21,6 +21,7 @@ from agenttrace.views import times
 from agenttrace.views.team import current_filter
 
 if TYPE_CHECKING:
+    from agenttrace.store.errors import StoreAwayError
     from agenttrace.team.levels import Sharing
 
 EPILOG = """
@@ -32,6 +33,7 @@ EPILOG = """
   agenttrace team machines revoke laptop       on the server
   agenttrace team machines share laptop full   on the server: all members see its sessions
   agenttrace team remove-person amy            on the server: removes texts, keeps sums
+  agenttrace team export desk.changes.zst      on a machine: all of its store as a file
   agenttrace team import /srv/old-stores       on the server: history of machines
 
 A machine keeps its own store and pushes what changes while agenttrace up or record runs. The guide: docs/team.md
@@ -64,7 +66,8 @@ def serve(host: Host = None, port: Port = None, store: Store = None, as_json: As
     from agenttrace.cli.serve import announce
     from agenttrace.cli.stopping import until_stopped
     from agenttrace.serve.process import run_process
-    from agenttrace.serve.team.place import note_target, source_of
+    from agenttrace.serve.team.waiting import await_store
+    from agenttrace.store.team_place import note_target, source_of
 
     settings = load_settings(flags={"serve.host": host, "serve.port": port})
     ensure_home(settings)
@@ -74,7 +77,13 @@ def serve(host: Host = None, port: Port = None, store: Store = None, as_json: As
     note_target(settings.home, source)
     output.show_warnings()
 
+    def waiting(error: StoreAwayError) -> None:
+        output.note(f"{error.problem}; it is tried again for a minute.", "yellow")
+
     async def main(stop: asyncio.Event) -> None:
+        await await_store(source.team_store, stop, on_wait=waiting)
+        if stop.is_set():
+            return
         await run_process(
             settings,
             role="server",
@@ -188,7 +197,7 @@ def remove_person(
     Run this where the server runs.
     """
     from agenttrace.serve.access.persons import remove_person as remove
-    from agenttrace.serve.team.place import source_of
+    from agenttrace.store.team_place import source_of
 
     source = source_of(opening.settings(), store)
 
@@ -334,5 +343,6 @@ def status(store: Store = None, as_json: AsJson = False) -> None:
 
 
 app.command("import", epilog=team_import.EPILOG)(team_import.import_stores)
+app.command("export", epilog=team_export.EPILOG)(team_export.export_changes)
 app.add_typer(machines, name="machines", help="List and revoke the machines of the team.")
 app.add_typer(tokens, name="token", help="Manage API tokens of the team's server.")

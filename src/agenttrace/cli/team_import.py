@@ -1,4 +1,4 @@
-"""``agenttrace team import``: the history of a team's machines, from copies of their stores."""
+"""``agenttrace team import``: the history of a team's machines, from copies of their stores or files of changes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 EPILOG = """
   agenttrace team import /srv/old-stores              the directory names the machine
   agenttrace team import backup/agenttrace.db --machine desk --person amy
+  agenttrace team import desk.changes.zst            what agenttrace team export wrote
   agenttrace team import /srv/old-stores --store clickhouse://db/agenttrace
 
 A second import brings what is new. Sessions of a machine that joins later are shown once.
 """
 
 PathsArgument = Annotated[
-    list[Path], typer.Argument(metavar="PATH...", help="Directories with stores of machines, or agenttrace.db files.")
+    list[Path], typer.Argument(metavar="PATH...", help="Directories, stores (agenttrace.db), or files of team export.")
 ]
 
 
@@ -44,12 +45,12 @@ def import_stores(
     person: Annotated[str, typer.Option(metavar="NAME", help="Whose machines these are.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Import the history of machines from copies of their stores into the team's store."""
+    """Import the history of machines from copies of their stores, or what team export wrote, into the team's store."""
     from agenttrace.cli.progress import ImportProgress
     from agenttrace.cli.stopping import stop_event
     from agenttrace.config import ensure_home
-    from agenttrace.serve.team.place import source_of
     from agenttrace.store import open_team_store
+    from agenttrace.store.team_place import source_of
     from agenttrace.team.importing import sources
 
     settings = opening.settings()
@@ -62,12 +63,12 @@ def import_stores(
     ):
         outcomes = _import_all(team, found, person, settings, stop, progress)
         if not stop.is_set():
-            progress.index(team, stop)  # type: ignore[arg-type]
+            progress.index(team, stop)
     _report(outcomes, len(found), as_json=as_json)
     if stop.is_set():
         output.note("Interrupted: the same command continues from there.", "yellow")
         raise typer.Exit(INTERRUPTED)
-    if any(each.problem for each in outcomes):
+    if any(each.problem or each.quarantined for each in outcomes):
         raise typer.Exit(FAILED)
 
 
@@ -75,6 +76,7 @@ def _import_all(
     team: TeamStore, found: list[Source], person: str, settings: Settings, stop: Stop, progress: ImportProgress
 ) -> list[Imported]:
     from agenttrace.calendar import day_finder
+    from agenttrace.team.file_import import import_file
     from agenttrace.team.importing import Imported, import_store, rows_to_import
 
     day_of = day_finder(settings.usage.timezone)
@@ -84,13 +86,25 @@ def _import_all(
         if stop.is_set():
             break
         try:
-            outcome = import_store(
-                team, source, person=person, day_of=day_of, stop=stop.is_set, on_rows=progress.advance
-            )
+            if source.mark is None:
+                outcome = import_store(
+                    team, source, person=person, day_of=day_of, stop=stop.is_set, on_rows=progress.advance
+                )
+            else:
+                outcome = import_file(
+                    team,
+                    source,
+                    person=person,
+                    home=settings.home,
+                    day_of=day_of,
+                    stop=stop.is_set,
+                    on_rows=progress.advance,
+                )
         except Exception as error:
             # One store that cannot be read is no reason to leave out the others.
-            facts = {"machine": source.machine, "path": str(source.path), "problem": " ".join(described(error)).strip()}
-            outcome = Imported(**facts, rows=0, events=0, known=False)
+            problem = " ".join(described(error)).strip()
+            place = str(source.path)
+            outcome = Imported(machine=source.machine, path=place, rows=0, events=0, known=False, problem=problem)
         outcomes.append(outcome)
     return outcomes
 
@@ -107,3 +121,6 @@ def _report(outcomes: list[Imported], stores: int, *, as_json: bool) -> None:
         else:
             rows, events = figures.counted(each.rows, "row"), figures.counted(each.events, "event")
             output.say(f"{each.machine}: {rows} imported, {events} among them")
+        if each.quarantined:
+            parts = figures.counted(each.quarantined, "part")
+            output.complain(f"{each.machine}: {parts} of {each.path} cannot be read; see {each.quarantine}")

@@ -85,8 +85,8 @@ def _figures(each: MachineFigures | None) -> Fields:
 
 
 def _stored(settings: Settings, store: str | None) -> list[MachineFigures]:
-    from agenttrace.serve.team.place import source_of
     from agenttrace.store import open_team_store
+    from agenttrace.store.team_place import source_of
 
     source = source_of(settings, store)
     if not source.exists():
@@ -113,7 +113,7 @@ def _users(machines: Iterable[Fields]) -> list[Fields]:
 def _server(settings: Settings, store: str | None) -> Fields | None:
     """The server of a team with this data directory."""
     from agenttrace.destinations import shown_address
-    from agenttrace.serve.team.place import source_of
+    from agenttrace.store.team_place import source_of
 
     source = source_of(settings, store)
     if not (settings.home / "access.db").exists() or not source.exists():

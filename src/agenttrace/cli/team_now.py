@@ -33,8 +33,8 @@ def show_now(settings: Settings, target: str | None, wanted: SessionFilter, *, a
 
 
 def _opened(settings: Settings, target: str | None) -> Store:
-    from agenttrace.serve.team.place import source_of
     from agenttrace.store import open_team_store
+    from agenttrace.store.team_place import source_of
 
     source = source_of(settings, target)
     if target is not None or source.exists():

@@ -71,7 +71,7 @@ def usage(
     since_day = None if since is None else first_day(since, settings.usage.timezone)
     cashier, query = Cashier.load(settings), _query(by, since_day, machine, person)
     outcomes: OutcomeReport | None = None
-    with opening.opened_store(settings) as store:
+    with opening.shown_store(settings) as store:
         report = usage_report(store, cashier, query)
         if commits:
             from agenttrace.views.usage_outcomes import with_outcomes
@@ -166,7 +166,7 @@ def _label(by: str, group: GroupUsage) -> str:
 
 def _check(settings: Settings, wanted: SessionFilter, *, as_json: bool) -> int:
     """Compare these sessions with the totals of their agents; how many differ."""
-    with opening.opened_store(settings) as store:
+    with opening.shown_store(settings) as store:
         totals = store.sessions_with_totals()
         sessions = store.sessions(wanted)
         found = [(session, store.agreement(session.id) if session.id in totals else NOTHING) for session in sessions]

@@ -17,12 +17,12 @@ from agenttrace.library.rows import Rows, columns_of
 from agenttrace.prices import costing
 from agenttrace.prices.costing import Cashier
 from agenttrace.record.texts.session_texts import SessionTexts
-from agenttrace.store import open_store as open_engine
 from agenttrace.store.annotations import Annotation as StoredAnnotation
 from agenttrace.store.errors import SessionNameError
 from agenttrace.store.questions import SearchQuery, SessionFilter, SpanRow, UsageGroup, UsageQuery, title_of
 from agenttrace.store.search_terms import has_words
 from agenttrace.store.session_state import SessionState
+from agenttrace.store.team_place import open_shown_store
 from agenttrace.views.hits import TextMatch, find_events, snippet
 from agenttrace.views.times import MICROS, micros_of, moment, parse_moment
 from agenttrace.views.transcript import Transcript, TranscriptSpan
@@ -49,7 +49,7 @@ class Store:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._store = open_engine(settings)
+        self._store = open_shown_store(settings)
         self._cashier = Cashier.load(settings)
         self._texts = SessionTexts()
 

@@ -9,11 +9,14 @@ import msgspec
 from agenttrace.mcp.naming import session_named
 from agenttrace.mcp.tool import DATA_NOTE, Arguments, OneSession, Tool, ToolAnswer, most
 from agenttrace.mcp.tool_runner import ToolContext
+from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.rule_costs import cost_text
 from agenttrace.views.rules import RuleFiring, firings_of
+from agenttrace.views.trouble import TroubleError
 
 MOST = 50
 _TEXT_CHARS = 300
+_ELSEWHERE = "this is the store of a team, which has no rules of its own"
 
 
 class RuleArguments(Arguments, frozen=True, kw_only=True):
@@ -58,6 +61,8 @@ def rules(context: ToolContext, asked: RuleArguments) -> FoundFirings:
     session = None if asked.session is None else session_named(context, asked.session)
     number = None if session is None else session.id
     limit = min(asked.limit, MOST)
+    if not isinstance(context.store, SqliteStore):
+        raise TroubleError(_ELSEWHERE, "Ask on the machine that runs them: agenttrace rules log.")
     found = context.store.rules.firings(rule=asked.rule, session=number, limit=limit + 1)
     rows = firings_of(context.store, found[:limit], context.prices)
     lines = [_line(context, each) for each in rows]

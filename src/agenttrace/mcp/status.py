@@ -9,6 +9,7 @@ from agenttrace.mcp.tool import Arguments, Tool, ToolAnswer
 from agenttrace.mcp.tool_runner import ToolContext
 from agenttrace.record.lock import owner
 from agenttrace.store.questions import SessionGroup
+from agenttrace.store.sqlite.store import SqliteStore
 
 _MOST_PROJECTS = 30
 
@@ -42,13 +43,13 @@ class Status(ToolAnswer):
 
 def recorded(context: ToolContext, asked: StatusArguments) -> Status:
     """The agents and projects that are recorded."""
-    status = context.store.status
+    store = context.store
     return Status(
         recording=owner(context.settings.home) is not None,
-        agents=_parts(context, status.agents()),
-        projects=_parts(context, status.projects(_MOST_PROJECTS)),
-        not_indexed=context.store.search_index.backlog,
-        store_bytes=status.size(),
+        agents=_parts(context, store.session_groups("agent")),
+        projects=_parts(context, store.session_groups("project", _MOST_PROJECTS)),
+        not_indexed=store.search_index.backlog,
+        store_bytes=store.status.size() if isinstance(store, SqliteStore) else 0,
         version=version("agenttrace"),
     )
 

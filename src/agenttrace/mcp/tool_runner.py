@@ -22,9 +22,9 @@ from agenttrace.mcp.reading_order import ReadingOrders
 from agenttrace.prices.costing import Cashier
 from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.redaction import redacted
-from agenttrace.store import open_store
 from agenttrace.store.errors import CorruptStoreError, QueryInterruptedError
-from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.store import Store
+from agenttrace.store.team_place import open_shown_store
 from agenttrace.views.trouble import TroubleError
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Machine:
 class ToolContext:
     """What a tool answers a call with: a snapshot of the store, and the shared state."""
 
-    def __init__(self, store: SqliteStore, machine: Machine) -> None:
+    def __init__(self, store: Store, machine: Machine) -> None:
         self.store, self.machine = store, machine
         self.settings, self.shown, self.texts = machine.settings, machine.shown, machine.texts
 
@@ -104,7 +104,7 @@ class ToolRunner:
         machine = self._shared_state()
         end = time.monotonic() + _SECONDS
         with (
-            open_store(machine.settings) as store,
+            open_shown_store(machine.settings) as store,
             store.interrupted_when(lambda: over.is_set() or time.monotonic() > end),
             store.snapshot(),
         ):

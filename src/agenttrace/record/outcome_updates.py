@@ -45,6 +45,11 @@ class OutcomeUpdates:
         """Whether a piece is to be continued."""
         return self._run is not None
 
+    @property
+    def pause(self) -> float:
+        """Seconds until the next look for sessions that wait."""
+        return 0.0 if self.is_busy else max(0.0, self._next_look - time.monotonic())
+
     def interrupted(self) -> None:
         """Begin anew: a piece failed, or recorded data was removed."""
         self._run = None

@@ -186,7 +186,7 @@ class Recorder:
         version = (self.summary.recorded, self.store.foreign_version())
         if version != self._projects_version:
             self._projects_version = version
-            self._projects = [each.name for each in self.store.status.projects(MOST_PROJECTS)]
+            self._projects = [each.name for each in self.store.session_groups("project", MOST_PROJECTS)]
         return self._project_logs.roots(self._projects)
 
     def _remove_demo(self) -> None:

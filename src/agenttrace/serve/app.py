@@ -73,7 +73,7 @@ def create_app(
     app.state.metrics, app.state.chat = context.metrics, None if engine is None else engine.chat
     for router in _run_routers(context):
         app.include_router(router)
-    app.include_router(health_router(run_half, context.life))
+    app.include_router(health_router(run_half, context.life, None if team is None else context.reader))
     app.include_router(metrics_router(engine, context.metrics, context.reader))
     if context.storing is None:
         app.include_router(intake_router(context))

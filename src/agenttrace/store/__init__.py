@@ -35,7 +35,7 @@ def open_team_store(
     limits: StateLimits | None = None,
     rules: Path | None = None,
 ) -> TeamStore:
-    """A team's store: of a file, which is created unless ``read_only``, or of a ClickHouse database by its URL.
+    """A team's store, of a file or of a ClickHouse database by its URL; made or upgraded unless ``read_only``.
 
     ``rules``: the file for the bookkeeping of rules, which a database has not.
     """
@@ -45,7 +45,7 @@ def open_team_store(
     if is_database(target):
         # Not with the others: its client is an extra.
         engine = import_module("agenttrace.store.clickhouse.store")
-        opened: TeamStore = engine.ClickHouseStore.open(str(target), limits=limits, rules=rules)
+        opened: TeamStore = engine.ClickHouseStore.open(str(target), read_only=read_only, limits=limits, rules=rules)
         return opened
     from agenttrace.store.sqlite.team import SqliteTeamStore
 

@@ -17,6 +17,14 @@ class CorruptStoreError(StoreError):
     """The store's file is damaged or is no database at all."""
 
 
+class StoreAwayError(StoreError):
+    """The server of the store does not answer; it may do so later."""
+
+    def __init__(self, problem: str, fix: str) -> None:
+        super().__init__(f"{problem}. {fix}")
+        self.problem, self.fix = problem, fix
+
+
 class NewerStoreError(StoreError):
     """The store was written by a newer AgentTrace."""
 

@@ -639,6 +639,9 @@ class FileStatus(msgspec.Struct, frozen=True):
     gone_at: float | None
 
 
+SessionGroupKind = Literal["agent", "project"]
+
+
 class SessionGroup(msgspec.Struct, frozen=True):
     """The sessions of an agent or of a project; times are microseconds since the epoch."""
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from agenttrace.store.annotation_table import AnnotationTable
 from agenttrace.store.sqlite.rules import Rules
-from agenttrace.store.store import Store
+from agenttrace.store.writable import WritableStore
 
 
-class RuleStore(Store, Protocol):
+class RuleStore(WritableStore, Protocol):
     """A store that rules run on: that of a machine, or of a team."""
 
     @property
     def rules(self) -> Rules:
         """Events for rules, what they decided, and the actions of their firings."""
-
-    @property
-    def annotation_table(self) -> AnnotationTable:
-        """Notes, scores, labels and stars, for writing."""

@@ -44,6 +44,8 @@ from agenttrace.store.questions import (
     ResponseCount,
     SearchQuery,
     SessionFilter,
+    SessionGroup,
+    SessionGroupKind,
     SessionName,
     SessionPlace,
     SessionShares,
@@ -58,6 +60,7 @@ from agenttrace.store.questions import (
     UsageRow,
 )
 from agenttrace.store.rows import Changes, ChangesCursor, Row, RowKind
+from agenttrace.store.search_index import SearchIndex
 from agenttrace.store.span_tree import StoredTraces, Subagents
 
 
@@ -113,6 +116,9 @@ class Store(Protocol):
 
     def session_names(self, numbers: Sequence[int]) -> dict[int, SessionName]:
         """What these sessions are called, by number; pruned ones too."""
+
+    def session_groups(self, by: SessionGroupKind, limit: int | None = None) -> list[SessionGroup]:
+        """The agents or directories that have sessions, the last active one first."""
 
     def agents(self) -> list[str]:
         """The names of all agents that have sessions."""
@@ -311,6 +317,10 @@ class Store(Protocol):
         """How far these files were read."""
 
     # -- search --------------------------------------------------------------------------------------------------
+
+    @property
+    def search_index(self) -> SearchIndex:
+        """What is indexed, and what waits for it."""
 
     def search(self, query: SearchQuery) -> list[int]:
         """The numbers of the events whose text matches, newest first.

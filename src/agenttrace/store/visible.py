@@ -52,6 +52,8 @@ from agenttrace.store.questions import (
     ResponseCount,
     SearchQuery,
     SessionFilter,
+    SessionGroup,
+    SessionGroupKind,
     SessionName,
     SessionPlace,
     SessionShares,
@@ -73,7 +75,7 @@ from agenttrace.store.store import Store
 from agenttrace.store.visible_rules import VisibleRules
 
 if TYPE_CHECKING:
-    from agenttrace.store.sqlite.search import SearchIndex
+    from agenttrace.store.search_index import SearchIndex
 
 Query = TypeVar("Query", UsageQuery, RecentQuery, InsightQuery, FindingsQuery, CacheQuery, TurnQuery, ErrorQuery)
 Found = TypeVar("Found", FailedSpan, InsightCall, FailedCalls, CacheLoss, TurnCost, UserWait)
@@ -264,6 +266,13 @@ class VisibleStore(Store):
             number: name if self.shows(number) else SessionName(self._sight.name("session", name.session_id), "")
             for number, name in names.items()
         }
+
+    def session_groups(self, by: SessionGroupKind, limit: int | None = None) -> list[SessionGroup]:
+        found: dict[str, list[Session]] = {}
+        for session in self.sessions():  # the last active one first
+            if (name := getattr(session, by)) is not None:
+                found.setdefault(name, []).append(session)
+        return [_group(name, sessions) for name, sessions in list(found.items())[:limit]]
 
     def agents(self) -> list[str]:
         return self._store.agents()
@@ -596,3 +605,9 @@ class VisibleStore(Store):
 
 
 Narrowed = TypeVar("Narrowed", SessionFilter, SearchQuery)
+
+
+def _group(name: str, sessions: Sequence[Session]) -> SessionGroup:
+    starts = [each.started_at for each in sessions if each.started_at is not None]
+    ends = [each.last_at for each in sessions if each.last_at is not None]
+    return SessionGroup(name, len(sessions), min(starts, default=None), max(ends, default=None))

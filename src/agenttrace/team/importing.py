@@ -1,4 +1,4 @@
-"""The import of a team's history: stores of machines that were copied to one place, into the team's store.
+"""The import of a team's history: stores of machines that were copied to one place, or files with their changes.
 
 An import is a push without a network: pages of changes in sequence, so one that was interrupted goes on where it ended,
 and a store that grew since brings what is new. Where a machine that was imported pushes for itself later, its sessions
@@ -19,9 +19,11 @@ from pathlib import Path
 import msgspec
 
 from agenttrace.store.errors import CorruptStoreError, NewerStoreError, StoreError
+from agenttrace.store.questions import EventMark
 from agenttrace.store.rows import ChangesCursor, EventRow
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.store.team import Page, Position, TeamStore
+from agenttrace.team.changes_file import SUFFIX, ChangesFile, NotChangesError, is_changes_file
 
 #: Rows in a page; the store ends one earlier that has many bytes.
 PAGE_ROWS = 4_000
@@ -43,10 +45,13 @@ class NotImportableError(Exception):
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A store to import, and the machine that it is of."""
+    """A store or a file of changes to import, and the machine that it is of."""
 
     path: Path
     machine: str
+    #: Of a file, and when it was written.
+    mark: str | None = None
+    created_at: float = 0.0
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +64,9 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     #: Nothing was new.
     known: bool
+    #: Parts of a file that cannot be read, and where they are listed.
+    quarantined: int = 0
+    quarantine: str | None = None
     #: Why it was not imported, or not to its end.
     problem: str | None = None
 
@@ -71,27 +79,44 @@ def sources(paths: Sequence[Path], machine: str | None = None) -> list[Source]:
             f"--machine names one machine, and there are {len(found)} stores",
             "Import them one by one, or leave --machine out: then directories name the machines.",
         )
-    names: dict[str, Path] = {}
+    names: dict[str, Source] = {}
     for source in found:
-        if source.machine in names:
+        known = names.setdefault(source.machine, source)
+        # A machine may have written several files, each with what the earlier ones have.
+        if known is not source and (known.mark is None or known.mark != source.mark):
             raise NotImportableError(
-                f"{names[source.machine]} and {source.path} would both be the machine {source.machine}",
+                f"{known.path} and {source.path} would both be the machine {source.machine}",
                 "Put each store into a directory with the name of its machine, or import them with --machine.",
             )
-        names[source.machine] = source.path
-    return found
+    return sorted(found, key=lambda each: each.created_at)
 
 
 def _below(path: Path, machine: str | None) -> list[Source]:
     if not path.exists():
         raise NotImportableError(f"{path} does not exist", "Give a directory with stores, or an agenttrace.db.")
     if path.is_file():
+        if is_changes_file(path):
+            return [_file_source(path, machine)]
         _check_kind(path)
         return [Source(path=path, machine=machine or _name(path.parent.absolute(), Path()))]
-    stores = sorted(Path(place) / _STORE for place, _, files in os.walk(path) if _STORE in files)
-    if not stores:
+    found = sorted(Path(place, name) for place, _, names in os.walk(path) for name in names)
+    stores = [each for each in found if each.name == _STORE]
+    files = [_file_source(each, machine) for each in found if each.name.endswith(SUFFIX)]
+    if not stores and not files:
         _check_exported(path)
-    return [Source(path=each, machine=machine or _name(path.absolute(), each.relative_to(path))) for each in stores]
+    root = path.absolute()
+    return [Source(path=each, machine=machine or _name(root, each.relative_to(path))) for each in stores] + files
+
+
+def _file_source(path: Path, machine: str | None) -> Source:
+    try:
+        header = ChangesFile(path).header
+    except NotChangesError as error:
+        raise NotImportableError(
+            f"{path} cannot be imported: {error}", "Write it again: agenttrace team export"
+        ) from None
+    name = machine or plain_name(header.machine)
+    return Source(path=path, machine=name, mark=header.mark, created_at=header.created_at)
 
 
 def _name(root: Path, inside: Path) -> str:
@@ -99,6 +124,11 @@ def _name(root: Path, inside: Path) -> str:
     parts = [part for part in inside.parent.parts if part not in _PLAIN]
     above = [part for part in root.parts[1:] if part not in _PLAIN]
     name = parts[0] if parts else above[-1] if above else "imported"
+    return plain_name(name)
+
+
+def plain_name(name: str) -> str:
+    """A name as machines have one."""
     return "".join(char if char.isalnum() or char in "-_." else "-" for char in name)[:64]
 
 
@@ -149,6 +179,9 @@ def rows_to_import(team: TeamStore, found: Sequence[Source]) -> int:
     """About how many rows of these stores are new; those that cannot be read are left out."""
     rows = 0
     for source in found:
+        if source.mark is not None:
+            rows += ChangesFile(source.path).expected_rows()
+            continue
         with suppress(StoreError), SqliteStore.open(source.path) as store:
             rows += store.rows_after(_start(team, store, source.machine).cursor)
     return rows
@@ -196,7 +229,7 @@ class _Import:
         found = self._store.changes_since(_unmarked(self._cursor), PAGE_ROWS)
         if not found.rows:
             return None
-        until = _marked(self._store, found.cursor)
+        until = marked(self._store, found.cursor)
         page = Page(machine=self._machine, person=self._person, store=self._name, after=self._cursor, until=until)
         self._team.take(found.rows, page, day_of=day_of)
         self._cursor = until
@@ -208,11 +241,26 @@ def _start(team: TeamStore, store: SqliteStore, machine: str) -> Position:
 
     A store that was restored from a backup gets another name: what it lost stays, and is not mixed with what came.
     """
-    begun = f"import-{_mark(store, next(iter(store.events_after(0, limit=1)), 0))}"
+    begun = name_of(store_mark(store))
     position = team.position(machine)
     if position is not None and position.store.startswith(begun) and _continues(store, position.cursor):
         return position
-    return Position(store=f"{begun}-{secrets.token_hex(8)}", cursor=ChangesCursor())
+    return begun_anew(begun)
+
+
+def store_mark(store: SqliteStore) -> str:
+    """What identifies a store, however much it grows: its first event."""
+    return _mark(store, next(iter(store.events_after(0, limit=1)), 0))
+
+
+def name_of(mark: str) -> str:
+    """How the name begins under which a store is imported."""
+    return f"import-{mark}"
+
+
+def begun_anew(name: str) -> Position:
+    """The beginning of an import under a name of its own."""
+    return Position(store=f"{name}-{secrets.token_hex(8)}", cursor=ChangesCursor())
 
 
 def _continues(store: SqliteStore, cursor: ChangesCursor) -> bool:
@@ -220,7 +268,7 @@ def _continues(store: SqliteStore, cursor: ChangesCursor) -> bool:
     return cursor.place[-1:] == (_mark(store, cursor.until[1]),)
 
 
-def _marked(store: SqliteStore, cursor: ChangesCursor) -> ChangesCursor:
+def marked(store: SqliteStore, cursor: ChangesCursor) -> ChangesCursor:
     """A cursor that says at which event its round of reading ends, by what identifies that event."""
     if cursor.kind == "event" and cursor.place == (cursor.until[1],):
         # The last event is the last row of a round.
@@ -235,5 +283,9 @@ def _unmarked(cursor: ChangesCursor) -> ChangesCursor:
 
 def _mark(store: SqliteStore, event: int) -> str:
     """What identifies an event; empty where the store has none of this number."""
-    mark = store.event_mark(event)
+    return mark_of(store.event_mark(event))
+
+
+def mark_of(mark: EventMark | None) -> str:
+    """What identifies an event, in few characters."""
     return hashlib.sha256(repr(mark).encode()).hexdigest()[:16] if mark is not None else ""

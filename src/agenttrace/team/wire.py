@@ -146,20 +146,21 @@ def packed(page: SentPage) -> bytes:
         plain = _encoder.encode(page)
     except UnicodeEncodeError:
         # A name of a file may have bytes that are no text.
-        plain = _encoder.encode(_speakable(page))
+        plain = _encoder.encode(speakable(page))
     body = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress(plain)
     if len(plain) > MOST_UNPACKED or len(body) > MOST_SENT:
         raise TooLargeError(f"a row has {len(plain) >> 20} MiB, more than servers take")
     return body
 
 
-def _speakable(value: Any) -> Any:  # noqa: ANN401 - any part of a page
+def speakable(value: Any) -> Any:  # noqa: ANN401 - any part of a page
+    """The same without characters that are no text."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, msgspec.Struct):
-        parts = {name: _speakable(getattr(value, name)) for name in value.__struct_fields__}
+        parts = {name: speakable(getattr(value, name)) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **parts)
-    return [_speakable(each) for each in value] if isinstance(value, list) else value
+    return [speakable(each) for each in value] if isinstance(value, list) else value
 
 
 # -- receiving -----------------------------------------------------------------------------------------------------
@@ -169,7 +170,7 @@ def unpacked(body: bytes) -> ReceivedPage:
     """A page that was sent; ``BadPageError`` says what is wrong with it."""
     if len(body) > MOST_SENT:
         raise TooLargeError(f"the page has more than {MOST_SENT >> 20} MiB")
-    plain = _decompressed(body)
+    plain = decompressed(body)
     try:
         found = ReceivedPage(_page_decoder.decode(plain), 0)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -181,7 +182,7 @@ def unpacked(body: bytes) -> ReceivedPage:
     if not 0 < len(page.store) <= LONGEST_NAME:
         raise BadPageError("the name of the store is empty or too long")
     for row in page.rows:
-        _check(row)
+        check_row(row)
     return found
 
 
@@ -191,7 +192,8 @@ def check_protocol(version: int) -> None:
         raise OtherProtocolError(f"this server serves the versions {OLDEST} to {PROTOCOL} of the protocol")
 
 
-def _decompressed(body: bytes) -> bytes:
+def decompressed(body: bytes) -> bytes:
+    """What was compressed, as far as a server takes it; ``BadPageError``."""
     try:
         with zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW).stream_reader(body) as reader:
             plain = reader.read(MOST_UNPACKED + 1)
@@ -217,7 +219,7 @@ def _known_rows(plain: bytes) -> ReceivedPage:
     return ReceivedPage(SentPage(**parts, rows=rows), len(loose.rows) - len(known))
 
 
-def _check(row: Row) -> None:
+def check_row(row: Row) -> None:
     """Raise for values that a store cannot hold, or could not answer questions with."""
     record: msgspec.Struct = row.session if isinstance(row, StoredSession) else row
     for name in record.__struct_fields__:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agenttrace.prices.costing import Cashier
     from agenttrace.store.rule_store import RuleStore
     from agenttrace.store.rules import RuleState
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 AttentionKind = Literal[
     "recorder_failing",
@@ -136,22 +136,25 @@ def of_limits(limits: Mapping[str, Any]) -> Iterator[Attention]:
 
 
 def attention_of(
-    store: SqliteStore, settings: Settings, cashier: Cashier, destinations: Iterable[Mapping[str, Any]] = ()
+    store: Store, settings: Settings, cashier: Cashier, destinations: Iterable[Mapping[str, Any]] = ()
 ) -> list[Attention]:
     """All of it as far as this machine's store and files tell; applications are asked by the server.
 
     Destinations are those of ``views/exports.py``, where the caller may see them: agents may not.
     """
-    process, trouble = owner(settings.home), problem(settings.home)
-    reason = None if trouble is None else trouble.reason
-    return in_order(
-        [
-            *of_recorder(process is not None, reason, store.quarantine.waiting()),
-            *of_exports(destinations),
-            *of_rules(store.rules.states(), active_rules(store, settings)),
-            *of_limits(limits_fields(store, settings, cashier)),
-        ]
-    )
+    # Not with the others: commands that only format do not wait for an engine.
+    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.sqlite.team import SqliteTeamStore
+
+    found: list[Attention] = []
+    if isinstance(store, SqliteStore):
+        if not isinstance(store, SqliteTeamStore):  # a team's machines record and export for themselves
+            process, trouble = owner(settings.home), problem(settings.home)
+            reason = None if trouble is None else trouble.reason
+            found += [*of_recorder(process is not None, reason, store.quarantine.waiting()), *of_exports(destinations)]
+        found += of_rules(store.rules.states(), active_rules(store, settings))
+    found += of_limits(limits_fields(store, settings, cashier))
+    return in_order(found)
 
 
 def said(each: Attention) -> str:

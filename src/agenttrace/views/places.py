@@ -48,6 +48,6 @@ def _projects(settings: Settings) -> list[str]:
         return []
     try:
         with store.open_store(settings) as opened:
-            return [each.name for each in opened.status.projects(MOST_PROJECTS)]
+            return [each.name for each in opened.session_groups("project", MOST_PROJECTS)]
     except STORE_FAILURES:
         return []

@@ -51,7 +51,9 @@ def collected(store: SqliteStore, settings: Settings) -> dict[str, Any]:
         "quarantine": msgspec.structs.asdict(store.status.quarantine()),
         "unreadable": unreadable,
         "links_not_followed": [{"path": path, "target": target} for path, target in listing.links],
-        "sessions": {each.name: each.sessions for each in sorted(store.status.agents(), key=lambda each: each.name)},
+        "sessions": {
+            each.name: each.sessions for each in sorted(store.session_groups("agent"), key=lambda each: each.name)
+        },
         "search_backlog": store.search_index.backlog,
         "rules": rules_status(store, settings),
         "retention": _retention(store, settings),

@@ -125,7 +125,7 @@ class Team:
 
     def index(self) -> None:
         """Fill the search index, where the engine has one that is filled later."""
-        index_all(self.store)  # type: ignore[arg-type]
+        index_all(self.store)
 
 
 def rows_per_page() -> int:

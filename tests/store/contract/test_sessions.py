@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import get_args
 
 import pytest
@@ -17,6 +18,7 @@ from agenttrace.store.questions import (
     OutcomeFigures,
     OutcomeKind,
     SessionFilter,
+    SessionGroupKind,
     SessionPlace,
     StoredOutcomes,
     title_of,
@@ -201,3 +203,13 @@ def test_names_and_agents(made: list[Made]) -> None:
             each.id: (each.session_id, title_of(each)) for each in everything
         }
         assert store.agents() == sorted({each.agent for each in made})
+        for by in get_args(SessionGroupKind):
+            groups = store.session_groups(by)
+            assert {each.name: each.sessions for each in groups} == _counted(everything, by)
+            ends = [each.last_at or 0 for each in groups]
+            assert ends == sorted(ends, reverse=True)
+            assert [each.name for each in store.session_groups(by, 1)] == [each.name for each in groups[:1]]
+
+
+def _counted(sessions: list[Session], by: SessionGroupKind) -> dict[str, int]:
+    return dict(Counter(name for each in sessions if (name := getattr(each, by)) is not None))

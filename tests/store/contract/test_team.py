@@ -375,7 +375,7 @@ def test_outcomes_are_examined_when_all_lines_came() -> None:
         log = [{"type": "tool.begin", **commit}, {"type": "tool.end", "status": "ok", "result": result, **commit}]
         lap.record({"a": [{"type": "turn.begin", **place}, *log, {"type": "turn.end", **place}]})
         while lap.push_page(made.store, 1):
-            update_all(made.store)  # type: ignore[arg-type]
+            update_all(made.store)
         (session,) = made.store.sessions()
         assert made.store.outcomes([session.id])[session.id].figures.commits == 1
         assert made.store.unexamined() == []

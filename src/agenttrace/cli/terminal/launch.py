@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from agenttrace.cli import opening, output
 from agenttrace.cli.open import can_open
 from agenttrace.record.lock import owner
-from agenttrace.store import store_path
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
@@ -23,7 +22,7 @@ def is_interactive() -> bool:
 def launch() -> None:
     """A new user gets everything recorded and the console in the browser; later, and without a browser, the view."""
     settings = opening.settings()
-    first = owner(settings.home) is None and not _has_events(settings)
+    first = owner(settings.home) is None and not opening.shows_team(settings) and not _has_events(settings)
     if not first:
         show_view(settings)
     elif can_open():
@@ -36,9 +35,9 @@ def launch() -> None:
 
 
 def _has_events(settings: Settings) -> bool:
-    if not store_path(settings.home).exists():
+    if not opening.has_shown_store(settings):
         return False
-    with opening.opened_store(settings) as store:
+    with opening.shown_store(settings) as store:
         return bool(store.last_event())
 
 

@@ -12,7 +12,7 @@ from agenttrace.cli.terminal.line_list import LineList
 from agenttrace.cli.terminal.screens import TraceScreen
 from agenttrace.cli.terminal.session_tree import SessionScreen
 from agenttrace.model import Session
-from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.store import Store
 from agenttrace.views.events import EventReader, RecordedEvent
 
 #: So many earlier events are read at first, and so many are kept.
@@ -45,7 +45,7 @@ class LiveScreen(TraceScreen):
         shown.show(len(self._events), len(self._events) - 1 if following else max(0, shown.cursor - gone))
         self.update_bar()
 
-    def _new(self, store: SqliteStore) -> list[RecordedEvent]:
+    def _new(self, store: Store) -> list[RecordedEvent]:
         last = self._last
         numbers = store.newest_events(_EARLIER) if last is None else store.events_after(last, limit=_MOST)
         self._last = numbers[-1] if numbers else last or store.last_event()

@@ -11,11 +11,10 @@ from agenttrace.config import Settings
 from agenttrace.prices.costing import Cashier
 from agenttrace.record.lock import owner
 from agenttrace.record.texts.session_texts import SessionTexts
-from agenttrace.store import store_path
-from agenttrace.store.current import NO_STORE, CurrentStore, StoreVersion
+from agenttrace.store.current import NO_STORE, StoreVersion
 from agenttrace.store.errors import STORE_FAILURES
-from agenttrace.store.session_state import StateLimits
-from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.store import Store
+from agenttrace.store.team_place import shown_source
 
 T = TypeVar("T")
 
@@ -30,14 +29,14 @@ class Reader:
         self.texts = SessionTexts()
         #: Why the last question got no answer; empty where it got one.
         self.problem = ""
-        self._store = CurrentStore(store_path(settings.home), limits=StateLimits.of(settings.record))
+        self._store = shown_source(settings).current()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store reader")
 
-    async def ask(self, question: Callable[[SqliteStore], T], empty: Callable[[], T]) -> T:
+    async def ask(self, question: Callable[[Store], T], empty: Callable[[], T]) -> T:
         """The answer of the store; ``empty()`` where there is no store, or it cannot be read at this moment."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, question, empty)
 
-    def _answer(self, question: Callable[[SqliteStore], T], empty: Callable[[], T]) -> T:
+    def _answer(self, question: Callable[[Store], T], empty: Callable[[], T]) -> T:
         try:
             store = self._store.get()
             if store is None:

@@ -17,7 +17,7 @@ from agenttrace.cli.terminal.screens import TraceScreen
 from agenttrace.cli.terminal.session_tree import SessionScreen
 from agenttrace.model import Session
 from agenttrace.store.session_state import recent_since
-from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.store import Store
 from agenttrace.views import figures, money
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import title_of
@@ -117,7 +117,7 @@ class SessionsScreen(TraceScreen):
         if wanted:
             cashier = self.reader.cashier
 
-            def bills(store: SqliteStore) -> dict[tuple[int, int], str]:
+            def bills(store: Store) -> dict[tuple[int, int], str]:
                 rows = store.usage_by_session([session.id for session in wanted])
                 return {(each.id, each.events): money.cost_text(cashier.bill(rows.get(each.id, ()))) for each in wanted}
 

@@ -23,7 +23,7 @@ from agenttrace.model import Session
 from agenttrace.prices.costing import Bill, cost_of
 from agenttrace.record.formats.contract import Content
 from agenttrace.store.questions import SpanView
-from agenttrace.store.sqlite.store import SqliteStore
+from agenttrace.store.store import Store
 from agenttrace.views import figures, money
 from agenttrace.views.calls import call_text
 from agenttrace.views.plain import one_line, safe
@@ -83,7 +83,7 @@ class SessionScreen(TraceScreen):
         known = self._loaded
         cashier = self.reader.cashier
 
-        def read(store: SqliteStore) -> Loaded:
+        def read(store: Store) -> Loaded:
             session = next(iter(store.sessions_by_number([known.session.id])), known.session)
             revision = (session.events, store.spans_revision(session.id), store.figures_revision(session.id))
             if revision == known.revision:

@@ -10,7 +10,7 @@ from agenttrace.record.texts.contents import Interpreter
 
 if TYPE_CHECKING:
     from agenttrace.store.questions import EventLine
-    from agenttrace.store.sqlite.store import SqliteStore
+    from agenttrace.store.store import Store
 
 #: Of one piece of text, this much is indexed: conversations nearly whole, of long tool outputs beginning and end.
 INDEXED_CHARACTERS = 8_000
@@ -18,7 +18,7 @@ INDEXED_OF_RESULTS = 1_500
 _PORTION = 5_000
 
 
-def index_portion(store: SqliteStore, interpreter: Interpreter) -> int:
+def index_portion(store: Store, interpreter: Interpreter) -> int:
     """Index the next events; 0 when there are none left."""
     index = store.search_index
     start = index.position
@@ -45,7 +45,7 @@ def _indexed(content: Content) -> str:
 
 
 def index_all(
-    store: SqliteStore, *, stop: Callable[[], bool] = lambda: False, on_progress: Callable[[int], None] = lambda _: None
+    store: Store, *, stop: Callable[[], bool] = lambda: False, on_progress: Callable[[int], None] = lambda _: None
 ) -> int:
     """Index everything that is pending; ``on_progress`` gets the number of events of each portion."""
     interpreter, total = Interpreter(store), 0

@@ -24,6 +24,7 @@ from agenttrace.store.sight import Sight, current_sight
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.store.store import Store
 from agenttrace.store.visible import HiddenError, VisibleStore
+from agenttrace.store.writable import WritableStore
 
 T = TypeVar("T")
 
@@ -101,6 +102,19 @@ class TraceReader:
 
 async def change_store(
     source: StoreSource, change: Callable[[SqliteStore], T], *, empty: Callable[[], T] | None = None
+) -> T:
+    """The result of a change of what a team's database has not: the bookkeeping of one machine; 409 there."""
+
+    def of_machine(store: WritableStore) -> T:
+        if not isinstance(store, SqliteStore):
+            raise ProblemError(409, _OF_ONE_MACHINE)
+        return change(store)
+
+    return await change_beside(source, of_machine, empty=empty)
+
+
+async def change_beside(
+    source: StoreSource, change: Callable[[WritableStore], T], *, empty: Callable[[], T] | None = None
 ) -> T:
     """The result of a change; where there is no store yet ``empty()``, or one is made. 503: it cannot be written."""
 

@@ -1,7 +1,8 @@
 """Stores what machines send: in threads of its own, each with the store open for writing.
 
 A file has one writer, a database several. What machines sent is indexed for search and examined for outcomes in another
-thread, a piece at a time, so that nothing that arrives waits for it.
+thread, a piece at a time, so that nothing that arrives waits for it. Servers that share a database each do so: what is
+indexed twice is stored once.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _DATABASE_THREADS = 4
-#: Seconds that a piece of examining sessions takes, and between two looks where nothing arrives.
-_PIECE_SECONDS, _LOOK_SECONDS = 0.2, 30.0
+#: Seconds that a piece of examining sessions takes, between two pieces, and two looks where nothing arrives.
+_PIECE_SECONDS, _PAUSE_SECONDS, _LOOK_SECONDS = 0.2, 0.2, 30.0
 _CLOSE_SECONDS = 5.0
+#: For so long pages are gathered to be indexed together; each look at a database is a question to other machines.
+_GATHER_SECONDS, _GATHER_SECONDS_OF_DATABASE = 0.2, 1.0
 
 
 class Storing:
@@ -46,15 +49,14 @@ class Storing:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="team store")
         self._local = threading.local()
         self._stores: list[TeamStore] = []
-        self._feeding = _Feeding(source) if self._is_file else None
+        self._feeding = _Feeding(source, _GATHER_SECONDS if self._is_file else _GATHER_SECONDS_OF_DATABASE)
 
     def prepare(self) -> None:
         """Create or upgrade the store, and count days in the time zone of this server."""
         with self._source.team_store() as store:
             if isinstance(store, SqliteStore):
                 store.keep_days(zone_name(self._timezone), self._day_of)
-        if self._feeding is not None:
-            self._feeding.start()
+        self._feeding.start()
 
     async def take(self, body: bytes, machine: str, person: str) -> ReceivedPage:
         """Store a page as it was sent; it is durable once this returns."""
@@ -74,8 +76,7 @@ class Storing:
             return found
 
         found = await self._run(take)
-        if self._feeding is not None:
-            self._feeding.news.set()
+        self._feeding.news.set()
         return found
 
     async def position(self, machine: str) -> Position | None:
@@ -114,8 +115,7 @@ class Storing:
 
     def close(self) -> None:
         """End the threads and close their stores."""
-        if self._feeding is not None:
-            self._feeding.close()
+        self._feeding.close()
         if self._is_file:
             # A file is closed by the thread that opened it.
             with suppress(TimeoutError):
@@ -132,8 +132,8 @@ class Storing:
 class _Feeding:
     """Indexes and examines what arrived, in a thread."""
 
-    def __init__(self, source: StoreSource) -> None:
-        self._source = source
+    def __init__(self, source: StoreSource, gather_seconds: float) -> None:
+        self._source, self._gather_seconds = source, gather_seconds
         self._stop = threading.Event()
         #: Set when something arrived.
         self.news = threading.Event()
@@ -161,14 +161,21 @@ class _Feeding:
 
     def _run(self) -> None:
         with self._source.team_store() as store:
-            assert isinstance(store, SqliteStore)
             interpreter, outcomes = Interpreter(store), OutcomeUpdates(store)
             while not self._stop.is_set():
+                arrived = self.news.is_set()
                 self.news.clear()
                 while not self._stop.is_set() and index_portion(store, interpreter):
                     pass
-                if not self._stop.is_set():
-                    outcomes.step(_PIECE_SECONDS)
-                self.news.wait(_LOOK_SECONDS if not outcomes.is_busy else 0.0)
+                self._examine(outcomes)
+                self.news.wait(outcomes.pause if arrived or outcomes.is_busy else _LOOK_SECONDS)
                 # Many small pages are indexed together.
-                self._stop.wait(0.2)
+                self._stop.wait(self._gather_seconds)
+
+    def _examine(self, outcomes: OutcomeUpdates) -> None:
+        """Examine sessions piece by piece, until all were, or something arrived."""
+        while not self._stop.is_set():
+            outcomes.step(_PIECE_SECONDS)
+            if not outcomes.is_busy or self.news.is_set():
+                return
+            self._stop.wait(_PAUSE_SECONDS)

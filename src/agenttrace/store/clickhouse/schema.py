@@ -12,10 +12,11 @@ question.
 from __future__ import annotations
 
 from agenttrace.model import USAGE_FIELDS
-from agenttrace.store.clickhouse.connection import Database
+from agenttrace.store.clickhouse.connection import NOTHING_YET, Database
 
 _SETTINGS = "index_granularity = 512, non_replicated_deduplication_window = 1000"
 _REPLICATED_SETTINGS = "index_granularity = 512, replicated_deduplication_window = 10000"
+_NEWER = "the database was written by a newer AgentTrace; update this one"
 _TOKENS = ", ".join(f"{name} Int64" for name in USAGE_FIELDS)
 _REPLACED = "ver UInt64, deleted UInt8, revision Int64"
 
@@ -184,11 +185,24 @@ def migrate(database: Database) -> None:
 
     version = _version(database)
     if version > len(MIGRATIONS):
-        raise NewerStoreError("the database was written by a newer AgentTrace; update this one")
+        raise NewerStoreError(_NEWER)
     for number, statements in enumerate(MIGRATIONS[version:], version + 1):
         for statement in statements:
-            database.command(_filled(statement, database))
+            database.command(filled(statement, database.on_cluster, database.version))
         database.insert("meta", ("key", "value", "ver"), [("version", str(number), number)])
+
+
+def check(database: Database) -> None:
+    """Raise where the database is not of the version of this program; nothing is written."""
+    from agenttrace.store.errors import NewerStoreError, StoreError
+
+    version = _version(database)
+    if version > len(MIGRATIONS):
+        raise NewerStoreError(_NEWER)
+    if not version:
+        raise StoreError(NOTHING_YET)
+    if version < len(MIGRATIONS):
+        raise StoreError("the database was written by an older AgentTrace: agenttrace team serve upgrades it")
 
 
 def _version(database: Database) -> int:
@@ -199,13 +213,13 @@ def _version(database: Database) -> int:
     return int(database.value("SELECT value FROM meta FINAL WHERE key = 'version'") or 0) if known else 0
 
 
-def _filled(statement: str, database: Database) -> str:
-    replicated = database.target.cluster is not None
+def filled(statement: str, on_cluster: str, version: tuple[int, ...]) -> str:
+    """A statement for a server of a version; ``on_cluster``: for all replicas of one."""
     for name, value in (
-        ("{cluster}", database.on_cluster),
-        ("{replicated}", "Replicated" if replicated else ""),
-        ("{settings}", _REPLICATED_SETTINGS if replicated else _SETTINGS),
-        ("{text_index}", _TEXT_INDEX if database.version >= _TEXT_INDEX_SINCE else _PLAIN_INDEX),
+        ("{cluster}", on_cluster),
+        ("{replicated}", "Replicated" if on_cluster else ""),
+        ("{settings}", _REPLICATED_SETTINGS if on_cluster else _SETTINGS),
+        ("{text_index}", _TEXT_INDEX if version >= _TEXT_INDEX_SINCE else _PLAIN_INDEX),
     ):
         statement = statement.replace(name, value)
     return statement

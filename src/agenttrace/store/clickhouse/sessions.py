@@ -12,7 +12,14 @@ from agenttrace.store.clickhouse.literals import Values
 from agenttrace.store.clickhouse.relations import ANNOTATIONS, EVENTS, SESSIONS, SPANS, USAGE, settled
 from agenttrace.store.clickhouse.session_conditions import Conditions, session_conditions
 from agenttrace.store.clickhouse.tables import SESSION_FIELDS
-from agenttrace.store.questions import OUTCOME_FIELDS, SessionFilter, SessionName, SessionPlace
+from agenttrace.store.questions import (
+    OUTCOME_FIELDS,
+    SessionFilter,
+    SessionGroup,
+    SessionGroupKind,
+    SessionName,
+    SessionPlace,
+)
 from agenttrace.store.session_state import LIMITS, StateLimits, StateTimes, state_now
 
 #: Sessions that have events; those without any were pruned, or became part of another one.
@@ -223,6 +230,18 @@ def session_names(database: Database, numbers: Sequence[int]) -> dict[int, Sessi
 def session_agents(database: Database) -> list[str]:
     """The names of all agents that have sessions."""
     return [row[0] for row in database.rows(f"SELECT DISTINCT agent FROM {SESSIONS} ORDER BY agent")]
+
+
+_GROUPS = f"""
+SELECT {{by}}, count(), min(started_at), max(last_at) AS latest FROM {SESSIONS}
+WHERE {RECORDED} AND {{by}} IS NOT NULL GROUP BY {{by}} ORDER BY latest DESC NULLS LAST {{limit}}
+"""
+
+
+def session_groups(database: Database, by: SessionGroupKind, limit: int | None) -> list[SessionGroup]:
+    """The agents or directories that have sessions, the last active one first."""
+    rows = database.rows(_GROUPS.format(by=by, limit="" if limit is None else f"LIMIT {int(limit)}"))
+    return [SessionGroup(*row) for row in rows]
 
 
 # -- forks --------------------------------------------------------------------------------------------------------

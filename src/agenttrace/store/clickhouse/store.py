@@ -71,6 +71,8 @@ from agenttrace.store.questions import (
     ResponseCount,
     SearchQuery,
     SessionFilter,
+    SessionGroup,
+    SessionGroupKind,
     SessionName,
     SessionPlace,
     SessionShares,
@@ -93,6 +95,10 @@ from agenttrace.store.team import MachineFigures, Page, Position, TeamStore
 
 #: How often a question that runs is asked whether it is still wanted.
 _POLL_SECONDS = 0.05
+_VERSION = """
+SELECT (SELECT max(number) FROM events), (SELECT max(revision) FROM annotations),
+    (SELECT max(revision) FROM sessions), (SELECT max(revision) FROM outcomes)
+"""
 
 
 class ClickHouseStore(TeamStore):
@@ -108,10 +114,16 @@ class ClickHouseStore(TeamStore):
         self._annotated = Lately(database, "annotations", ANNOTATIONS, "revision")
 
     @classmethod
-    def open(cls, address: str, *, limits: StateLimits = LIMITS, rules: Path | None = None) -> Self:
-        """The store of an address; made or brought up to date where that is needed."""
-        database = Database.open(address)
-        schema.migrate(database)
+    def open(
+        cls, address: str, *, read_only: bool = False, limits: StateLimits = LIMITS, rules: Path | None = None
+    ) -> Self:
+        """The store of an address; made or brought up to date where that is needed, unless ``read_only``."""
+        database = Database.open(address, read_only=read_only)
+        try:
+            (schema.check if read_only else schema.migrate)(database)
+        except BaseException:
+            database.close()
+            raise
         return cls(database, limits=limits, rules=rules)
 
     def close(self) -> None:
@@ -164,6 +176,9 @@ class ClickHouseStore(TeamStore):
     def session_names(self, numbers: Sequence[int]) -> dict[int, SessionName]:
         return sessions.session_names(self.database, numbers)
 
+    def session_groups(self, by: SessionGroupKind, limit: int | None = None) -> list[SessionGroup]:
+        return sessions.session_groups(self.database, by, limit)
+
     def agents(self) -> list[str]:
         return sessions.session_agents(self.database)
 
@@ -175,6 +190,10 @@ class ClickHouseStore(TeamStore):
 
     def last_event(self) -> int:
         return self._events.last()
+
+    def foreign_version(self) -> tuple[int, ...]:
+        """Differs when something changed; figures of machines and outcomes come without events."""
+        return tuple(int(each or 0) for each in self.database.rows(_VERSION)[0])
 
     def sessions_changed_since(self, event: int) -> list[int]:
         shown = copies.shown_since(self.database, event)

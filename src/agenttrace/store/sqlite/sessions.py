@@ -10,7 +10,15 @@ import msgspec
 
 from agenttrace.ids import key_number
 from agenttrace.model import Session
-from agenttrace.store.questions import OUTCOME_FIELDS, SessionFilter, SessionName, SessionPlace, folded
+from agenttrace.store.questions import (
+    OUTCOME_FIELDS,
+    SessionFilter,
+    SessionGroup,
+    SessionGroupKind,
+    SessionName,
+    SessionPlace,
+    folded,
+)
 from agenttrace.store.session_state import LIMITS, StateLimits, StateTimes, state_now
 from agenttrace.store.sqlite.database import marks, portions
 from agenttrace.store.sqlite.outcomes import OUTCOME_COLUMNS
@@ -230,6 +238,18 @@ def session_names(connection: sqlite3.Connection, numbers: Sequence[int]) -> dic
 def session_agents(connection: sqlite3.Connection) -> list[str]:
     """The names of all agents that have sessions."""
     return [row[0] for row in connection.execute("SELECT DISTINCT agent FROM sessions ORDER BY 1")]
+
+
+_GROUPS = """
+SELECT {by}, count(*), min(started_at), max(last_at) FROM sessions
+WHERE events > 0 AND {by} IS NOT NULL GROUP BY {by} ORDER BY max(last_at) DESC LIMIT ?
+"""
+
+
+def session_groups(connection: sqlite3.Connection, by: SessionGroupKind, limit: int | None) -> list[SessionGroup]:
+    """The agents or directories that have sessions, the last active one first."""
+    rows = connection.execute(_GROUPS.format(by=by), (-1 if limit is None else limit,))
+    return [SessionGroup(*row) for row in rows]
 
 
 # -- which of them are active, and which changed ------------------------------------------------------------------

@@ -12,7 +12,6 @@ from agenttrace.store.questions import (
     FileStatus,
     LinesByOutcome,
     QuarantineCounts,
-    SessionGroup,
 )
 from agenttrace.store.sqlite.files import LINE_COUNTS
 
@@ -41,10 +40,6 @@ FROM quarantine
 """
 _RECORDED = """
 SELECT coalesce(max(event_no), 0), (SELECT count(*) FROM sessions) FROM processed_events
-"""
-_GROUPS = """
-SELECT {name}, count(*), min(started_at), max(last_at) FROM sessions
-WHERE events > 0 AND {name} IS NOT NULL GROUP BY {name} ORDER BY max(last_at) DESC LIMIT ?
 """
 
 
@@ -92,17 +87,6 @@ class StoreStatus:
         hits = {f"{tier}_hits": int(counters.get(f"dedup_{tier}_hits", 0)) for tier in ("l0", "l1", "l2")}
         events, sessions = self._connection.execute(_RECORDED).fetchone()
         return DedupCounters(**hits, misses=int(counters.get("dedup_misses", 0)), events=events, sessions=sessions)
-
-    def agents(self) -> list[SessionGroup]:
-        """The sessions of each agent, the last active one first."""
-        return self._groups("agent", -1)
-
-    def projects(self, limit: int) -> list[SessionGroup]:
-        """The sessions of the last active projects."""
-        return self._groups("project", limit)
-
-    def _groups(self, column: str, limit: int) -> list[SessionGroup]:
-        return [SessionGroup(*row) for row in self._connection.execute(_GROUPS.format(name=column), (limit,))]
 
     def problems(self) -> list[str]:
         """What is wrong with the file; empty where it is sound."""

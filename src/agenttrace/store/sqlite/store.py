@@ -46,6 +46,8 @@ from agenttrace.store.questions import (
     ResponseCount,
     SearchQuery,
     SessionFilter,
+    SessionGroup,
+    SessionGroupKind,
     SessionName,
     SessionPlace,
     SessionShares,
@@ -175,6 +177,9 @@ class SqliteStore(Store):
 
     def session_names(self, numbers: Sequence[int]) -> dict[int, SessionName]:
         return sessions.session_names(self.connection, numbers)
+
+    def session_groups(self, by: SessionGroupKind, limit: int | None = None) -> list[SessionGroup]:
+        return sessions.session_groups(self.connection, by, limit)
 
     def agents(self) -> list[str]:
         return sessions.session_agents(self.connection)

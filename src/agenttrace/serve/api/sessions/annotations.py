@@ -16,7 +16,7 @@ from agenttrace.serve.access.visitor import visit, visitor
 from agenttrace.serve.api.answers import answer, endpoint
 from agenttrace.serve.api.sessions.lookup import SessionName, query_session, session_named, span_of
 from agenttrace.serve.api.shapes.sessions import Annotation, AnnotationList
-from agenttrace.serve.api.trace_reader import change_store
+from agenttrace.serve.api.trace_reader import change_beside
 from agenttrace.serve.bodies import StrictModel, documented_body, read_body
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.annotations import Annotation as StoredAnnotation
@@ -25,8 +25,8 @@ from agenttrace.views.annotations import annotation_fields
 
 if TYPE_CHECKING:
     from agenttrace.serve.context import ServerContext
-    from agenttrace.store.sqlite.store import SqliteStore
     from agenttrace.store.store import Store
+    from agenttrace.store.writable import WritableStore
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ def annotations_router(context: ServerContext) -> APIRouter:
         body = await read_body(request, AnnotationBody)
         source, author = _writer(request)
 
-        def write(store: SqliteStore, found: Session) -> StoredAnnotation:
+        def write(store: WritableStore, found: Session) -> StoredAnnotation:
             new = NewAnnotation(
                 session=found.id,
                 kind=body.kind,
@@ -103,7 +103,7 @@ def annotations_router(context: ServerContext) -> APIRouter:
     async def change(request: Request, session: SessionName, annotation: AnnotationName) -> Response:
         body = await read_body(request, AnnotationChange)
 
-        def write(store: SqliteStore, found: Session) -> StoredAnnotation:
+        def write(store: WritableStore, found: Session) -> StoredAnnotation:
             key = _named(store, found, annotation)
             return store.annotation_table.change(key, text=body.text, value=body.value) or _missing()
 
@@ -115,7 +115,7 @@ def annotations_router(context: ServerContext) -> APIRouter:
         **endpoint("Remove a note, score, label or star", AnnotationList, *_ERRORS, for_admins=True),
     )
     async def remove(request: Request, session: SessionName, annotation: AnnotationName) -> Response:
-        def write(store: SqliteStore, found: Session) -> AnnotationList:
+        def write(store: WritableStore, found: Session) -> AnnotationList:
             store.annotation_table.remove(_named(store, found, annotation))
             return _listed(store, found)
 
@@ -125,10 +125,10 @@ def annotations_router(context: ServerContext) -> APIRouter:
     return router
 
 
-async def _change(context: ServerContext, name: str, write: Callable[[SqliteStore, Session], T]) -> T:
+async def _change(context: ServerContext, name: str, write: Callable[[WritableStore, Session], T]) -> T:
     """Change the annotations of a session; 422 for what is refused, 409 where a session has too many."""
 
-    def change(store: SqliteStore) -> T:
+    def change(store: WritableStore) -> T:
         try:
             return write(store, session_named(store, name))
         except AnnotationLimitError as error:
@@ -136,7 +136,7 @@ async def _change(context: ServerContext, name: str, write: Callable[[SqliteStor
         except AnnotationError as error:
             raise ProblemError(422, f"{_sentence(error)}.") from None
 
-    return await change_store(context.reader.source, change, empty=_no_session)
+    return await change_beside(context.reader.source, change, empty=_no_session)
 
 
 def _writer(request: Request) -> tuple[AnnotationSource, str]:

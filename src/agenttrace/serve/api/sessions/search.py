@@ -15,7 +15,6 @@ from agenttrace.serve.api.shapes.search import Piece, SearchHit, SearchList
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.questions import SearchQuery
 from agenttrace.store.search_terms import has_words
-from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.views.hits import AnnotationMatch, TextMatch, find, snippet, terms_of
 from agenttrace.views.times import MICROS, iso
 
@@ -76,12 +75,7 @@ def _checked(text: str) -> str:
 def _found(store: Store, query: SearchQuery) -> SearchList:
     page, terms = find(store, query), terms_of(query.text)
     following = None if page.next is None else to_cursor(page.next)
-    return SearchList([_shaped(hit, terms) for hit in page.matches], following, _backlog(store))
-
-
-def _backlog(store: Store) -> int:
-    """Events that are not indexed yet; a team's database indexes what it stores."""
-    return store.search_index.backlog if isinstance(store, SqliteStore) else 0
+    return SearchList([_shaped(hit, terms) for hit in page.matches], following, store.search_index.backlog)
 
 
 def _shaped(hit: TextMatch | AnnotationMatch, terms: re.Pattern[str]) -> SearchHit:
