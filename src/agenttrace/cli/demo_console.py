@@ -37,8 +37,10 @@ _USUAL_PORT = 8317
 #: Of all agents together the budget would be used up in a minute.
 _BUDGET_AGENT = "claude-code"
 _PERIODS = ("month", "week", "day")
-#: Between two sessions of an agent: otherwise they use up the budget within minutes.
+#: Between two stories of an agent: otherwise they use up the budget within minutes.
 _REST_SECONDS = 40.0
+#: More than two hours of work are one session: agents of sessions that nobody goes on with would all wait.
+_STORIES_OF_SESSION = 200
 
 
 def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool, browser: bool = False) -> None:
@@ -117,7 +119,7 @@ class _Show:
         # All else begins when the console is there: on a small machine they would slow each other down.
         stop.call(self._announced.set)
 
-        how = {"speed": speed, "seed": seed, "stop": stop, "rest": _REST_SECONDS}
+        how = {"speed": speed, "seed": seed, "stop": stop, "rest": _REST_SECONDS, "stories": _STORIES_OF_SESSION}
         writer = threading.Thread(target=play, args=(self._home,), kwargs=how)
         with beside(self._serving, failed, until=stop):
             self._announced.wait()

@@ -56,17 +56,19 @@ def play(
     stop: threading.Event,
     sessions: int | None = None,
     rest: float = 0.0,
+    stories: int = 1,
     clock: Callable[[], float] = time.time,
 ) -> None:
     """Write live until ``stop`` is set or every agent has had its number of ``sessions``.
 
-    ``speed`` 2 takes half the time, infinity none at all. ``rest``: seconds between two sessions of an agent.
+    ``speed`` 2 takes half the time, infinity none at all. ``rest``: seconds between two stories of an agent.
+    ``stories``: so many are one session, where the log does not say that a session is over. It would wait for its user.
     """
     began = time.monotonic()
     order = count()
     # In the order of time, which makes the list a heap.
     waiting = [
-        (number * _APART, next(order), _lines(each, target_home, seed, sessions, rest, clock))
+        (number * _APART, next(order), _lines(each, target_home, seed, sessions, rest, stories, clock))
         for number, each in enumerate(FORMATS.values())
     ]
     while waiting and not stop.is_set():
@@ -121,8 +123,14 @@ def today(target_home: Path, *, seed: int = 0, now: float | None = None, work: s
 def _one_session(target_home: Path, each: FakeLog, seed: str, start: float, end: float, work: str | None) -> None:
     """A session as far as it has come by ``end``."""
     moment = start
-    fake = FakeSession(seed=f"{seed}/{each.agent}", clock=lambda: moment, home=str(target_home), context=_LONG_CONTEXT)
-    story = fake.rng.choice(STORIES)
+    fake = FakeSession(
+        seed=f"{seed}/{each.agent}",
+        clock=lambda: moment,
+        home=str(target_home),
+        context=_LONG_CONTEXT,
+        longest_wait=_LONGEST_SESSION,
+    )
+    story = fake.rng.choice(STORIES).committed_as(fake.hexes(7))
     touched = set()
     for line in each.session(story if work is None else msgspec.structs.replace(story, work=work), fake):
         if moment > end:
@@ -135,13 +143,22 @@ def _one_session(target_home: Path, each: FakeLog, seed: str, start: float, end:
 
 
 def _lines(
-    each: FakeLog, home: Path, seed: int, sessions: int | None, rest: float, clock: Callable[[], float]
+    each: FakeLog,
+    home: Path,
+    seed: int,
+    sessions: int | None,
+    rest: float,
+    stories: int,
+    clock: Callable[[], float],
 ) -> Iterator[LogLine]:
     """One session after the other; every agent begins with a different story."""
     offset = list(FORMATS).index(each.agent) + seed
+    length = 1 if each.ends else stories
     for number in count() if sessions is None else range(sessions):
-        fake = FakeSession(seed=f"{seed}/{number}/{each.agent}", clock=clock, home=str(home))
-        yield from each.session(STORIES[(offset + number) % len(STORIES)], fake)
+        fake = FakeSession(seed=f"{seed}/{number}/{each.agent}", clock=clock, home=str(home), longest_wait=rest)
+        begin = offset + number * length
+        first, *others = (STORIES[at % len(STORIES)].committed_as(fake.hexes(7)) for at in range(begin, begin + length))
+        yield from each.session(first.followed_by(others, rest), fake)
         if rest:
             yield LogLine(path="", data=b"", delay=rest)
 
