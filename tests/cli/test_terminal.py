@@ -114,7 +114,7 @@ def test_from_the_list_to_a_call_and_back(recorded: Program) -> None:
             await view.press("escape", "u")
             await view.sees("Usage by day", "2026-11-15")
             await view.press("m")
-            await view.sees("Usage by model", "claude")
+            await view.sees("Usage by model", "Sonnet 4.5")
             await view.press("escape", "f")
             await view.sees("Live", "⚙")
             await view.press("escape", "question_mark")

@@ -135,7 +135,7 @@ _CHECKER = """def alive(url, session):
 """
 _FLAKY_OUTPUT = """...........F........
 E   TimeoutError: head() took longer than 2 s
-1 failed, 19 passed
+1 failed, 19 passed in 6.02s
 """
 _COMMIT = f"""[main {_HASH}] Limit of the checker
  2 files changed, 4 insertions(+), 2 deletions(-)
@@ -258,7 +258,7 @@ _LOG_ROTATION = (
         ),
         step(
             "我为这两种情况各写一个测试,先确认它们会失败。",
-            shell("python -m pytest -q tests/test_rotate.py", "2 failed\n", failed=True, seconds=1.2),
+            shell("python -m pytest -q tests/test_rotate.py", "2 failed in 0.31s\n", failed=True, seconds=1.2),
             read("tests/test_rotate.py", "def test_half_written_line(tmp_path): ...\n"),
         ),
         step(

@@ -149,4 +149,8 @@ def _lines(added: int | None, removed: int | None) -> str:
 
 
 def _passed(passed: int | None, failed: int | None) -> str:
-    return "" if passed is None else f"{figures.count(passed)} passed, {figures.count(failed or 0)} failed"
+    return (
+        "no summary in its output"
+        if passed is None
+        else f"{figures.count(passed)} passed, {figures.count(failed or 0)} failed"
+    )
