@@ -20,9 +20,11 @@ import msgspec
 
 from agenttrace.cli import errors, opening, output
 from agenttrace.cli.demo_apps import keep_busy, process, rehearse, settings_for_apps, stage
+from agenttrace.cli.invocation import program_line
 from agenttrace.cli.open import can_open, open_link
 from agenttrace.cli.serve import shown_link
 from agenttrace.run.availability import INSTALL, is_installed
+from agenttrace.views.resume import quoted
 from agenttrace.views.times import MICROS
 
 if TYPE_CHECKING:
@@ -151,7 +153,8 @@ class _Show:
             return
         output.say(f"The console with demo data: {shown}", "bold")
         if shown == url:
-            output.say(f"To log in with a browser: AGENTTRACE_HOME={self._settings.home} agenttrace open")
+            home = quoted(str(self._settings.home))
+            output.say(f"To log in with a browser: AGENTTRACE_HOME={home} {program_line()} open")
         output.say(
             "Six agents are working; their sessions are exported to a collector, rules fire, a budget is at 80 %."
         )
