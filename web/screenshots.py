@@ -27,6 +27,8 @@ IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 _FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 _PROGRAM = (sys.executable, "-m", "agenttrace.cli.main")
 _SIZE: ViewportSize = {"width": 1280, "height": 800}
+#: The session of the demo that has something of everything: a failed tool, edits, a commit.
+_TITLE = "Flaky link checker test"
 _CHINESE = "@embedpdf/fonts-sc@1.0.0"
 _CHINESE_FONTS = ("package/fonts/NotoSansHans-Regular.otf", "package/fonts/NotoSansHans-Bold.otf")
 
@@ -93,12 +95,13 @@ def main() -> None:
         for page in (dark, light):
             page.goto(link)
         jobs = wait_for_jobs(dark)
-        session = asked(dark, "/sessions?agent=claude-code&errors=true&sort=tokens&limit=1")["items"][0]["key"]
+        sessions = asked(dark, "/sessions?agent=claude-code&errors=true&sort=tokens&limit=100")["items"]
+        session = next(each["key"] for each in sessions if each["title"] == _TITLE)
         spans = asked(dark, f"/sessions/{session}/timeline")
         failed = spans["span_id"][spans["status"].index("error")]
         paths = {
             "overview": "/",
-            "sessions": "/sessions?sort=tokens",
+            "sessions": "/sessions",
             "session": f"/sessions/{session}",
             "waterfall": f"/sessions/{session}?tab=waterfall&span={failed}",
             "usage": "/usage",

@@ -32,11 +32,12 @@ _DAY = 86_400
 #: How many sessions begin at each hour of a day, and when there are few.
 _HOURS = (1, 0, 0, 0, 0, 0, 0, 1, 3, 8, 10, 9, 4, 5, 9, 10, 8, 6, 3, 2, 3, 3, 2, 1)
 _WEEKEND = (5, 6)
-#: Sessions of the past are over by now.
+#: Sessions of the past are over by now, and nobody has gone on with them for an hour.
 _LONGEST_SESSION = 1_800
+_LEFT_ALONE = 3_600
 #: Sessions of the past were large ones, so that what is written live changes their sums little.
 _LONG_CONTEXT = (40_000, 120_000)
-#: Seconds between the first lines of two agents.
+#: Seconds between the first lines of two agents; agents that rest do not all rest at the same time.
 _APART = 1.5
 #: How long ago each agent began its session of today, in seconds.
 _AGO = (20_000.0, 11_000.0, 4_500.0, 1_500.0, 6.0, 3.0)
@@ -68,7 +69,11 @@ def play(
     order = count()
     # In the order of time, which makes the list a heap.
     waiting = [
-        (number * _APART, next(order), _lines(each, target_home, seed, sessions, rest, stories, clock))
+        (
+            number * max(_APART, rest / len(FORMATS)),
+            next(order),
+            _lines(each, target_home, seed, sessions, rest, stories, clock),
+        )
         for number, each in enumerate(FORMATS.values())
     ]
     while waiting and not stop.is_set():
@@ -102,7 +107,7 @@ def past(
         rest = time.localtime(begin + _DAY / 2).tm_wday in _WEEKEND
         for each in rng.sample(list(FORMATS.values()), k=rng.randint(1, 2) if rest else rng.randint(3, len(FORMATS))):
             for number in range(1 if rest else rng.randint(1, 3)):
-                start = min(_at_work(begin, rng), end - _LONGEST_SESSION)
+                start = min(_at_work(begin, rng), end - _LONGEST_SESSION - _LEFT_ALONE)
                 _one_session(target_home, each, f"{seed}/past/{day}/{number}", start, end, work)
 
 
