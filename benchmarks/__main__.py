@@ -19,6 +19,7 @@ from benchmarks import (
     console_opening,
     console_pages,
     export,
+    first_start,
     guard,
     intake,
     limits,
@@ -194,6 +195,7 @@ RECORD: dict[str, Callable[[float], Result]] = {
     "tiers": measure_tiers,
     "agents": lambda megabytes: agent_logs.measure(WORK / "agents", megabytes),
     "database": lambda megabytes: agent_databases.measure(WORK / "database", megabytes),
+    "start": lambda megabytes: first_start.measure(DATA, WORK / "start", megabytes),
     "guard": lambda _: guard.measure(WORK / "guard"),
 }
 RUN: dict[str, Callable[[float], Result]] = {

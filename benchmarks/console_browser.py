@@ -1,8 +1,8 @@
 """Opens pages in Chromium and measures the time until they are usable, and their memory.
 
 A page is usable when its first rows are painted with their text and, after scrolling the list by three screens, new
-rows are painted with their text. The same script measures every program; only the selector of a row differs. It is
-injected before the page loads, so that no time passes between browser and benchmark.
+rows are painted with their text; at once where there is nothing to scroll. The same script measures every program; only
+the selector of a row differs. It is injected before the page loads, so no time passes between browser and benchmark.
 """
 
 from __future__ import annotations
@@ -79,6 +79,11 @@ _WATCH = """
         bench.rows = now;
         const scroller = scrollerOf(found[0][0]);
         bench.reach = scroller.scrollHeight / scroller.clientHeight;
+        if (scroller.scrollHeight <= scroller.clientHeight + 50) {
+          away = 2;
+          bench.usable = now;
+          return;
+        }
         const end = scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 5;
         scroller.scrollBy({ top: (end ? -3 : 3) * scroller.clientHeight, behavior: "instant" });
         away = 1;
@@ -88,9 +93,26 @@ _WATCH = """
       afterPaint((now) => { bench.usable = now; });
       return;
     }
-    requestAnimationFrame(look);
+    if (away < 2) requestAnimationFrame(look);
   };
   requestAnimationFrame(look);
+}
+"""
+#: Milliseconds from now until a hit is painted.
+_FIND = """
+([hit]) => {
+  const began = performance.now();
+  window.__found = null;
+  const look = () => {
+    const isShown = (each) => each.getClientRects().length > 0 && each.textContent.trim();
+    if (![...document.querySelectorAll(hit)].some(isShown)) { requestAnimationFrame(look); return; }
+    requestAnimationFrame(() => {
+      const channel = new MessageChannel();
+      channel.port1.onmessage = () => { window.__found = performance.now() - began; };
+      channel.port2.postMessage(0);
+    });
+  };
+  look();
 }
 """
 _RESULT = """
@@ -112,6 +134,25 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     rows: str
     #: What a row contains while its text is still missing.
     unready: str = ""
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """A search of all texts: the page where it begins, and the keys of it."""
+
+    page: View
+    #: What opens it; the word follows.
+    key: str
+    #: Pressed after the word; empty: hits follow what is typed.
+    then: str = ""
+    #: A selector of the words that are marked in hits.
+    hit: str
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """One search."""
+
+    milliseconds: float
+    cpu_seconds: float
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,6 +218,31 @@ def visit(browser: Browser, view: View, servers: Meter, picture: Path | None = N
         spent = servers.cpu_seconds() - before
         _photograph(page, picture)
         return _looked_at(context, page, spent)
+
+
+def find(browser: Browser, search: Search, word: str, servers: Meter, picture: Path | None = None) -> Found | None:
+    """Search once in a new context, on a page that has settled; None if nothing was found in time."""
+    with fresh(browser) as context:
+        page = context.new_page()
+        try:
+            page.goto(search.page.url, wait_until="commit")
+            page.wait_for_selector(search.page.rows)
+            time.sleep(_SETTLE_S)
+            page.keyboard.press(search.key)
+            page.wait_for_function("() => document.activeElement instanceof HTMLInputElement")
+            before = servers.cpu_seconds()
+            page.evaluate(_FIND, [search.hit])
+            # All of it at once: how fast somebody types is not measured.
+            page.keyboard.insert_text(word)
+            if search.then:
+                page.keyboard.press(search.then)
+            page.wait_for_function("() => window.__found !== null")
+        except Error:
+            _photograph(page, picture)
+            return None
+        time.sleep(_SETTLE_S)
+        _photograph(page, picture)
+        return Found(milliseconds=page.evaluate("() => window.__found"), cpu_seconds=servers.cpu_seconds() - before)
 
 
 def _looked_at(context: BrowserContext, page: Page, spent: float) -> Opened:

@@ -1,4 +1,4 @@
-"""Time until the overview, the session list and sessions of 10,000 and 30,000 spans are usable, in three programs."""
+"""Time until overview, usage, list and large sessions are usable, and until a search has hits, in three programs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pathlib import Path
 
 from playwright.sync_api import Browser
 
-from benchmarks.console_browser import PATIENCE_S, Opened, View, chromium, visit
+from benchmarks.console_browser import PATIENCE_S, Found, Opened, View, chromium, find, visit
 from benchmarks.console_data import LARGE, Logs, cached_logs
 from benchmarks.console_programs import PROGRAMS, Served
 from benchmarks.peers import AbsentError
 from benchmarks.table import Result, Row
 
 VISITS = 5
+#: Texts of the generated sessions are made of such words.
+WORD = "function"
 #: What is measured: a program's page, and what it shows.
 Target = tuple[Served, str, View]
 
@@ -43,15 +45,43 @@ def measure(data: Path, peers: Path, work: Path) -> Result:
         for number in range(VISITS):
             for (program, what, view), done in zip(targets, visits, strict=True):
                 _visit_once(browser, program, what, view, done, data / "console-pictures" if number == 0 else None)
+        searches = _searches(browser, programs, data / "console-pictures")
     rows = [_row(target, done, _base(targets, visits, target)) for target, done in zip(targets, visits, strict=True)]
+    rows += searches
     title = f"Opening pages in Chromium, {VISITS} visits each by somebody who was never there: median (least-most)"
     return Result(title, rows + absent)
 
 
+def _searches(browser: Browser, programs: Sequence[Served], pictures: Path) -> list[Row]:
+    """A word that many texts have, in turns; programs without a search of all texts have no row."""
+    asked = [(program, program.search, list[Found]()) for program in programs if program.search is not None]
+    for number in range(VISITS):
+        for program, search, done in asked:
+            picture = pictures / f"{program.name.replace(' ', '-')}-search.png" if number == 0 else None
+            found = find(browser, search, WORD, program.servers, picture)
+            done += [] if found is None else [found]
+    base = statistics.median(each.milliseconds for each in asked[0][2]) if asked and asked[0][2] else None
+    return [_search_row(program, done, base) for program, _, done in asked]
+
+
+def _search_row(program: Served, done: Sequence[Found], base: float | None) -> Row:
+    who = f"{program.name}: search for a word"
+    if not done:
+        return Row(who, {"usable ms": f"not in {PATIENCE_S:.0f} s"})
+    taken = [each.milliseconds for each in done]
+    median = statistics.median(taken)
+    figures = {
+        "usable ms": f"{median:.0f} ({min(taken):.0f}-{max(taken):.0f})",
+        "server CPU s": f"{statistics.mean(each.cpu_seconds for each in done):.2f}",
+    }
+    return Row(who, figures, median / base if base else None)
+
+
 def _targets(programs: Sequence[Served]) -> Iterator[Target]:
-    for program in programs:
-        if program.overview is not None:
-            yield program, "overview", program.overview
+    for name in ("overview", "usage"):
+        for program in programs:
+            if name in program.pages:
+                yield program, name, program.pages[name]
     for program in programs:
         yield program, "sessions", program.sessions
     for size in LARGE:

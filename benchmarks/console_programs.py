@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agenttrace.ids import session_number
 from benchmarks import console_phoenix, ours, peers
-from benchmarks.console_browser import View
+from benchmarks.console_browser import Search, View
 from benchmarks.console_data import Logs, copied
 from benchmarks.console_live_spans import LiveSpans
 from benchmarks.measure import sandbox_environ
@@ -48,8 +48,10 @@ class Served:
 
     name: str
     servers: Servers
-    #: What it shows first about all work: cost, activity, tools. None: it has no such page.
-    overview: View | None = None
+    #: Pages about all work, by their names: cost, activity, tools. Not every program has each of them.
+    pages: dict[str, View]
+    #: The search of all texts, where there is one.
+    search: Search | None = None
     #: The list of sessions.
     sessions: View
     #: The pages of the large sessions, by number of spans and name of the page.
@@ -82,11 +84,16 @@ def agenttrace(_: Path, work: Path, logs: Logs) -> Iterator[Served]:
             page = f"{url}/sessions/{session_number('claude-code', session):016x}"
             large[spans, "conversation"] = View(url=page, rows=_CONVERSATION, unready="[class*=skeleton]")
             large[spans, "waterfall"] = View(url=f"{page}?tab=waterfall", rows=_WATERFALL)
+        sessions = View(url=f"{url}/sessions", rows="main article[data-state]")
         yield Served(
             name="agenttrace up",
             servers=Servers(process.pid, *databases),
-            overview=View(url=f"{url}/", rows="main section h2"),
-            sessions=View(url=f"{url}/sessions", rows="main article[data-state]"),
+            pages={
+                "overview": View(url=f"{url}/", rows="main section h2"),
+                "usage": View(url=f"{url}/usage", rows="main table tbody tr"),
+            },
+            search=Search(page=sessions, key="/", then="Enter", hit="a[href*='?span='] mark"),
+            sessions=sessions,
             large=large,
             open_page=View(
                 url=f"{url}/sessions/{session_number('claude-code', own.live):016x}",
@@ -118,11 +125,16 @@ def agentsview(peers_folder: Path, work: Path, logs: Logs) -> Iterator[Served]:
     rows = ".message-list-scroll .virtual-row"
     try:
         _await_answer(f"{url}/api/v1/version", process)
+        sessions = View(url=f"{url}/", rows=".session-item")
         yield Served(
             name=f"agentsview {peers.AGENTSVIEW_VERSION}",
             servers=Servers(process.pid),
-            overview=View(url=f"{url}/analytics", rows=".analytics-content .kit-card"),
-            sessions=View(url=f"{url}/", rows=".session-item"),
+            pages={
+                "overview": View(url=f"{url}/analytics", rows=".analytics-content .kit-card"),
+                "usage": View(url=f"{url}/usage", rows=".usage-content .kit-card, .usage-content .session-row"),
+            },
+            search=Search(page=sessions, key="Control+k", hit=".palette-item .item-snippet mark"),
+            sessions=sessions,
             large={
                 (spans, "conversation"): View(url=f"{url}/sessions/{session}", rows=rows)
                 for spans, session in own.large.items()
@@ -158,6 +170,7 @@ def phoenix(peers_folder: Path, work: Path, logs: Logs) -> Iterator[Served]:
         yield Served(
             name=f"Phoenix {console_phoenix.VERSION}",
             servers=Servers(process.pid),
+            pages={},
             sessions=sessions,
             large=large,
             open_page=sessions,

@@ -196,3 +196,17 @@ def test_a_wheel_without_its_console_is_refused(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env={"PATH": os.environ["PATH"]}, check=False)
     assert done.returncode == 1
     assert "lacks agenttrace/console/dist/index.html" in done.stderr
+
+
+def test_every_image_of_the_readmes_is_made() -> None:
+    """Both READMEs show the images that ``make screenshots`` makes, and the repository has no others."""
+    program = (ROOT / "web" / "screenshots.py").read_text(encoding="utf-8")
+    light, dark = (
+        set(re.findall(r"\w+", re.findall(rf"^{name} = \((.*)\)$", program, re.MULTILINE)[0]))
+        for name in ("LIGHT", "DARK")
+    )
+    made = {f"{name}.png" for name in light} | {f"{name}-dark.png" for name in dark}
+    assert made == {path.name for path in (ROOT / "docs" / "images").iterdir()}
+    for name in ("README.md", "README.zh-CN.md"):
+        shown = re.findall(r"docs/images/([\w-]+\.png)", (ROOT / name).read_text(encoding="utf-8"))
+        assert sorted(shown) == sorted(made)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from agenttrace.masking import Mask
-from agenttrace.share import prose
+from agenttrace.share import highlight, prose
 from agenttrace.share.masks import MaskedPlaces, ShareMask, UserNames
-from agenttrace.share.prose import html_prose, markdown_prose, plain_lines
+from agenttrace.share.prose import html_prose, html_text, markdown_prose, plain_lines
+from agenttrace.share.style import STYLE
 from agenttrace.share.tool_calls import DiffLine, FileEdit, diff_lines, tool_call
 
 #: Signs that mean something in Markdown or HTML, and pieces of attacks.
@@ -56,7 +57,7 @@ PIECES = st.sampled_from(
 )
 HOSTILE = st.lists(PIECES, max_size=25).map("".join) | st.text(max_size=80)
 BLOCKS = {"p", "pre", "ul", "ol", "li", "blockquote", "table", "thead", "tbody", "tr", "th", "td", "hr"}
-INLINE = {"strong", "em", "s", "code", "a", "br", "mark"}
+INLINE = {"strong", "em", "s", "code", "a", "br", "mark", "span"}
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]")
 
 
@@ -105,6 +106,48 @@ def test_prose_in_html(text: str) -> None:
         assert name in ("href", "rel", "start", "class")
         assert name != "href" or re.match("(?:https?://|mailto:)", value, re.IGNORECASE)
     assert not HIDDEN.search(html_prose(text))
+
+
+PROGRAMS = st.lists(
+    st.sampled_from(
+        (*"'\"`#/*{}()<>&;:=\\\n\t ", "def f():", "if", "[masked:token]", "é你", "0x1", "--", "\r", "\u202e")
+    )
+).map("".join)
+
+
+@given(PROGRAMS | HOSTILE, st.sampled_from(sorted({*highlight._LANGUAGES.values()})))
+def test_colours_change_no_text(text: str, language: str) -> None:
+    """A program text has the same characters and the same marks with and without colours, in elements that end."""
+    coloured = highlight.html_code(text, language)
+    page = Elements(coloured)
+    assert not page.open
+    assert not page.odd
+    assert page.elements <= {"span", "mark"}
+    assert re.sub(r"</?span[^>]*>", "", coloured) == html_text(text)
+
+
+def _channels(colour: str) -> list[float]:
+    pairs = re.findall("..", colour) if len(colour) == 6 else [digit * 2 for digit in colour]
+    parts = [int(pair, 16) / 255 for pair in pairs]
+    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+
+
+def _contrast(one: str, other: str) -> float:
+    bright = sorted(
+        sum(part * share for part, share in zip(_channels(each), (0.2126, 0.7152, 0.0722), strict=True))
+        for each in (one, other)
+    )
+    return (bright[1] + 0.05) / (bright[0] + 0.05)
+
+
+@pytest.mark.parametrize("number", range(3), ids=["light", "dark", "paper"])
+def test_every_word_is_readable(number: int) -> None:
+    """Colours of words have a contrast of 4.5 to 1 on each ground that program text has."""
+    themes = [dict(re.findall(r"--(\w+):#(\w+)", block)) for block in re.findall(r":root\{(.*?)\}", STYLE, re.DOTALL)]
+    colours = themes[0] | themes[number]
+    for word in ("ink", "soft", "key", "str", "num", "fun"):
+        for ground in ("card", "add", "cut", "back"):
+            assert _contrast(colours[word], colours[ground]) >= 4.5, (word, ground)
 
 
 @given(st.text(alphabet="ab .,:;'\"()é你", max_size=60))

@@ -19,6 +19,10 @@ from .conftest import Program, eventually, stop
 pytest.importorskip("psycopg", reason="the run half is not installed")
 
 
+#: Agents whose logs do not say that a session is over.
+_MOST_WAITING = 5
+
+
 class Api:
     """The API of the demo."""
 
@@ -67,8 +71,13 @@ def _everything(api: Api) -> None:
     _exports(api)
     _rules(api)
     eventually(lambda: any(job["status"] == "running" for job in api.get("/jobs")["items"]), "a running job")
+    eventually(lambda: _breakers(api).get("app6") in ("open", "half_open"), "a breaker that opens for good")
     (budget,) = api.get("/limits")["budgets"]
     assert 0.75 < budget["share"] < 1.1
+
+
+def _breakers(api: Api) -> dict[str, str]:
+    return {each["app"]: each["state"] for each in api.get("/guards")["breakers"]}
 
 
 def _past_is_there(api: Api) -> None:
@@ -80,6 +89,9 @@ def _past_is_there(api: Api) -> None:
     assert len(days) >= 10
     assert len({each["started_at"][11:13] for each in found}) >= 6
     assert any(each["errors"] for each in found)
+    assert sum(each["state"] == "waiting" for each in found) <= _MOST_WAITING
+    kinds = {each["kind"] for each in api.get("/insights/findings")["items"]}
+    assert kinds == {"retry_loop", "repeated_failure", "cache_break", "expensive_turn", "long_wait"}
     marks = [each["marks"] for each in found]
     assert sum(mark["notes"] for mark in marks) >= 2
     assert {name for mark in marks for name in mark["scores"]} >= {"quality", "tests"}

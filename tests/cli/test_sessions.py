@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttrace.cli.sessions import _COLUMNS, short_id, short_ids
+from agenttrace.cli.session_ids import ShortIds, short_id
+from agenttrace.cli.sessions import _COLUMNS
 from agenttrace.ids import session_key, session_number
 
 from .conftest import CLAUDE, CLAUDE_FORK, KIMI_CODE, Program
@@ -142,12 +144,32 @@ def test_nothing_recorded_yet(program: Program) -> None:
 @given(st.lists(st.text("0123456789abcdef", min_size=9, max_size=20), unique=True, max_size=20))
 def test_short_ids_tell_sessions_apart(names: list[str]) -> None:
     """Short ids are beginnings, at least eight characters, and no two are alike unless one id begins another."""
-    short = short_ids(names)
+    ids = ShortIds(names)
     for name in names:
-        assert name.startswith(short[name])
-        assert len(short[name]) >= 8
-        clashes = [other for other in names if other != name and other.startswith(short[name])]
+        short = ids.of(name)
+        assert name.startswith(short)
+        assert len(short) >= 8
+        assert not short[8:] or any(other.startswith(short[:-1]) for other in names if other != name)
+        clashes = [other for other in names if other != name and other.startswith(short)]
         assert not clashes or all(other.startswith(name) for other in clashes)
+
+
+def test_listed_ids_are_enough(program: Program) -> None:
+    """Whatever is listed, its id is long enough for ``show``; how many wait is said of all sessions."""
+    for number in range(4):
+        begin = {"type": "session.begin", "id": "s", "title": "job", "ts": time.time()}
+        turn = {"type": "turn.begin", "id": "t", "turn": 1, "prompt": "go", "ts": time.time()}
+        program.log(
+            f"nightly-helper-{number}a", begin, turn, {"type": "turn.end", "id": "e", "turn": 1, "ts": time.time()}
+        )
+    program.run("record", "--once")
+    told = program.run("sessions", "--limit", "2", env={"COLUMNS": "80"})
+    ids = re.findall(r"^nightly\S+", told.stdout, re.MULTILINE)
+    assert len(ids) == 2
+    for each in ids:
+        assert program.json("show", each)["session"]["session_id"].startswith(each)
+    waiting = len(program.json("sessions", "--state", "waiting"))
+    assert f"In all, {waiting} sessions wait" in " ".join(told.stderr.split())
 
 
 def test_agents_stay_in_narrow_terminals() -> None:
@@ -165,6 +187,7 @@ def test_agents_stay_in_narrow_terminals() -> None:
         ("1794790175621_zpeix", "1794790175621"),
         ("ses_e1e345bb1ffe4AORQaLi3JbBWQ", "ses_e1e345bb1"),
         ("2026-11-16T004828-12a2413c", "2026-11-16T004828"),
+        ("nightly-helper-34ce2705533c", "nightly-helper-34ce2705533c"),
     ],
 )
 def test_short_ids_of_times(session: str, short: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -16,12 +17,14 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from agenttrace.cli import invocation
+from agenttrace.cli.serve import announce
 from agenttrace.cli.terminal import launch
 from agenttrace.cli.terminal.app import TraceApp
 from agenttrace.cli.terminal.line_list import LineList
 from agenttrace.cli.terminal.session_tree import SpanScreen
 from agenttrace.config import load_settings
 from agenttrace.serve.access.link import published
+from agenttrace.serve.process import ServerReady
 
 from .conftest import Program
 from .test_record import on_terminal
@@ -114,7 +117,7 @@ def test_from_the_list_to_a_call_and_back(recorded: Program) -> None:
             await view.press("escape", "u")
             await view.sees("Usage by day", "2026-11-15")
             await view.press("m")
-            await view.sees("Usage by model", "claude")
+            await view.sees("Usage by model", "Sonnet 4.5")
             await view.press("escape", "f")
             await view.sees("Live", "⚙")
             await view.press("escape", "question_mark")
@@ -422,3 +425,18 @@ def test_advice_for_a_program_that_is_not_installed(monkeypatch: pytest.MonkeyPa
     assert invocation.program_line() == "uvx --from '/a b/agenttrace.whl' agenttrace"
     monkeypatch.setattr(invocation, "_source", lambda: None)
     assert invocation.program_line() == "uvx agenttrace"
+
+
+def test_advice_of_a_server_can_be_typed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Where the program is not on PATH, each command that is advised begins with what starts it."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.argv", [str(tmp_path / "agenttrace"), "serve"])
+    ready = ServerReady(url="http://127.0.0.1:1", link="x", worker=False, missing=("A",), locked=True, open_to_all=True)
+    announce(ready, as_json=False)
+    announce(ready, as_json=False, brief=True)
+    told = " ".join("".join(capsys.readouterr()).split())
+    advised = re.findall(r"(\S*)agenttrace (?:open|user|apps)", told)
+    assert len(advised) == 8
+    assert {os.path.normpath(each) for each in advised} == {os.path.relpath(tmp_path)}

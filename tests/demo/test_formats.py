@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agenttrace.demo import FORMATS, play
+from agenttrace.demo.stories import STORIES
 
 from .counting import LOGS, lines
 
@@ -27,7 +28,7 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "samples"
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All stories by all agents."""
     place = tmp_path_factory.mktemp("demo")
-    play(place, speed=math.inf, seed=7, stop=threading.Event(), sessions=5)
+    play(place, speed=math.inf, seed=7, stop=threading.Event(), sessions=len(STORIES))
     return place
 
 
@@ -44,9 +45,9 @@ def test_every_line_is_a_json_object(home: Path) -> None:
 
 
 def test_every_agent_has_logs(home: Path) -> None:
-    """Five sessions each, where the agent stores them."""
+    """A session of every story, where the agent stores them."""
     found = {agent: len(list(home.glob(logs))) for agent, logs in LOGS.items()}
-    assert found == dict.fromkeys(FORMATS, 5)
+    assert found == dict.fromkeys(FORMATS, len(STORIES))
 
 
 def test_kimi_cli_cuts_arguments_and_repeats_subagents(home: Path) -> None:

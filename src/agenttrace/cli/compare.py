@@ -12,6 +12,7 @@ from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.options import AsJson
 from agenttrace.cli.sessions import find_one
 from agenttrace.views import figures
+from agenttrace.views.model_names import model_name
 from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def _cost(costs: dict[str, float], unpriced: int) -> str | None:
 
 
 _MODELS: tuple[Column[ModelComparison], ...] = (
-    Column("model", lambda model: one_line(model.model, 200), least=12, style="cyan"),
+    Column("model", lambda model: one_line(model_name(model.model), 200), least=12, style="cyan"),
     Column("A tokens", lambda model: figures.tokens(_sum(model.a)), right=True),
     Column("B tokens", lambda model: figures.tokens(_sum(model.b)), right=True),
     Column(

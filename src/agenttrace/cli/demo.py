@@ -15,6 +15,7 @@ import typer
 
 from agenttrace.cli import opening, output
 from agenttrace.cli.errors import CommandError
+from agenttrace.cli.invocation import program_line
 from agenttrace.cli.options import Browser, OnlyJson, Port
 from agenttrace.cli.record import import_now, recording
 from agenttrace.cli.tail import Printer, new_events, recorder_thread
@@ -178,9 +179,9 @@ def _closing_words(settings: Settings, variables: dict[str, str], *, keep: bool)
         )
     output.say()
     if not keep:
-        output.say("The data of the demo is removed. To keep it: agenttrace demo --keep")
+        output.say(f"The data of the demo is removed. To keep it: {program_line()} demo --keep")
         return
     output.say("Explore it (the data stays until you delete it):", "bold")
     home = variables["AGENTTRACE_HOME"]
     for command in ("sessions", "usage --by model", "search retry", "status"):
-        output.say(f"  AGENTTRACE_HOME={home} agenttrace {command}")
+        output.say(f"  AGENTTRACE_HOME={home} {program_line()} {command}")

@@ -53,6 +53,8 @@ _SLOW_SECONDS, _PAUSE_SECONDS = 3.0, 10.0
 _JOBS_OF_STORE = 20
 #: Users that ask at the same time: as many failures as open a breaker.
 _CROWD = 5
+#: The application that fails for good, what calls it, and after how many other jobs.
+_FAILING_APP, _FAILING_EVENT, _FAILING_EVERY = "app6_note", "note_created", 3
 #: Stores whose figures use up the rest of the day.
 _STORES = 12
 
@@ -129,7 +131,7 @@ async def play(settings: Settings, *, quiet: bool) -> Facts:
 
 
 async def rehearse(on: Stage) -> None:
-    """The same without output and with a budget that is not used up, for the console."""
+    """The same for the console: without output, the budget is not used up, and one application fails for good."""
     from agenttrace.run.simulator import BUILTIN_APP_IDS, faults
 
     facts, say = Facts(), lambda *_: None
@@ -144,6 +146,14 @@ async def rehearse(on: Stage) -> None:
     on.simulator.always(app, None)
     for site in range(_SITE + 1, _SITE + 4):
         await on.triggers.trigger("dws_completed", site)
+    on.simulator.always(BUILTIN_APP_IDS[_FAILING_APP], faults.status("InternalError", http=500))
+    for number in range(_CROWD):
+        await _note(on, number)
+
+
+async def _note(on: Stage, number: int) -> None:
+    """A job whose application fails."""
+    await on.triggers.trigger(_FAILING_EVENT, _SITE + 1, _MEMBER + number, {"note": f"备注 {number}"})
 
 
 async def keep_busy(on: Stage, stop: asyncio.Event) -> None:
@@ -152,6 +162,9 @@ async def keep_busy(on: Stage, stop: asyncio.Event) -> None:
     for number in itertools.count(1):
         site = _SITE + math.ceil(number / _JOBS_OF_STORE)
         await on.triggers.trigger("consumption", site, _MEMBER + 100 + number, {"amount": 100 + number})
+        if number % _FAILING_EVERY == 0:
+            # Its breaker lets one call through, which fails, and is open again.
+            await _note(on, _CROWD + number)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), _PAUSE_SECONDS)
             return

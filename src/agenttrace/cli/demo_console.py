@@ -20,9 +20,11 @@ import msgspec
 
 from agenttrace.cli import errors, opening, output
 from agenttrace.cli.demo_apps import keep_busy, process, rehearse, settings_for_apps, stage
+from agenttrace.cli.invocation import program_line
 from agenttrace.cli.open import can_open, open_link
 from agenttrace.cli.serve import shown_link
 from agenttrace.run.availability import INSTALL, is_installed
+from agenttrace.views.resume import quoted
 from agenttrace.views.times import MICROS
 
 if TYPE_CHECKING:
@@ -37,8 +39,10 @@ _USUAL_PORT = 8317
 #: Of all agents together the budget would be used up in a minute.
 _BUDGET_AGENT = "claude-code"
 _PERIODS = ("month", "week", "day")
-#: Between two sessions of an agent: otherwise they use up the budget within minutes.
+#: Between two stories of an agent: otherwise they use up the budget within minutes.
 _REST_SECONDS = 40.0
+#: More than two hours of work are one session: agents of sessions that nobody goes on with would all wait.
+_STORIES_OF_SESSION = 200
 
 
 def show(home: Path, *, port: int | None, speed: float, seed: int, as_json: bool, browser: bool = False) -> None:
@@ -117,7 +121,7 @@ class _Show:
         # All else begins when the console is there: on a small machine they would slow each other down.
         stop.call(self._announced.set)
 
-        how = {"speed": speed, "seed": seed, "stop": stop, "rest": _REST_SECONDS}
+        how = {"speed": speed, "seed": seed, "stop": stop, "rest": _REST_SECONDS, "stories": _STORIES_OF_SESSION}
         writer = threading.Thread(target=play, args=(self._home,), kwargs=how)
         with beside(self._serving, failed, until=stop):
             self._announced.wait()
@@ -149,7 +153,8 @@ class _Show:
             return
         output.say(f"The console with demo data: {shown}", "bold")
         if shown == url:
-            output.say(f"To log in with a browser: AGENTTRACE_HOME={self._settings.home} agenttrace open")
+            home = quoted(str(self._settings.home))
+            output.say(f"To log in with a browser: AGENTTRACE_HOME={home} {program_line()} open")
         output.say(
             "Six agents are working; their sessions are exported to a collector, rules fire, a budget is at 80 %."
         )

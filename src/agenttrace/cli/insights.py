@@ -12,7 +12,7 @@ from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_table
 from agenttrace.cli.errors import UsageError
 from agenttrace.cli.options import Agent, AsJson, Machine, Person, Project, only
-from agenttrace.cli.sessions import short_id
+from agenttrace.cli.session_ids import ShortIds
 from agenttrace.prices.costing import Cashier
 from agenttrace.views import figures
 from agenttrace.views.insights import (
@@ -30,6 +30,7 @@ from agenttrace.views.insights import (
     model_insights,
     tool_insights,
 )
+from agenttrace.views.model_names import model_names
 from agenttrace.views.plain import one_line
 
 if TYPE_CHECKING:
@@ -175,7 +176,9 @@ def _show_models(
         output.say("No model was called in this time.")
         return
     part = [Column[ModelInsight](by, lambda row: row.part or f"(no {by})", least=12, keep_end=True)] if by else []
-    print_table([_MODEL_NAME, *part, *_MODEL_COLUMNS], found.items)
+    names = model_names(row.model for row in found.items)
+    name: Column[ModelInsight] = Column("model", lambda row: one_line(names[row.model]) or "(not named)", least=14)
+    print_table([name, *part, *_MODEL_COLUMNS], found.items)
     _note_left_out(found.left_out)
 
 
@@ -192,7 +195,6 @@ def _speed(row: ModelInsight) -> str | None:
     return None if speed is None else f"{speed:.0f}"
 
 
-_MODEL_NAME: Column[ModelInsight] = Column("model", lambda row: one_line(row.model) or "(not named)", least=14)
 _MODEL_COLUMNS: tuple[Column[ModelInsight], ...] = (
     Column("calls", lambda row: figures.count(row.calls), right=True),
     Column("errors", lambda row: figures.count(row.errors), right=True, optional=1),
@@ -230,6 +232,7 @@ def _show_findings(
     cashier = Cashier.load(settings)
     with opening.shown_store(settings) as store:
         found = findings(store, cashier, SessionTexts(), period, kinds=kinds, limit=limit)
+        short = ShortIds([] if as_json else store.session_ids())
     if as_json:
         output.print_json(msgspec.to_builtins(found))
         return
@@ -240,11 +243,11 @@ def _show_findings(
         if items:
             output.say(title, "bold")
             for each in items:
-                _show_finding(each)
+                _show_finding(each, short)
             output.say()
 
 
-def _show_finding(finding: Finding) -> None:
+def _show_finding(finding: Finding, short: ShortIds) -> None:
     output.wrapped(output.styled("  • "), output.styled(one_line(finding.text, 300)))
     costs = [figures.money(round(cost * 1e6), currency) for currency, cost in finding.costs.items()]
     shown = [] if finding.kind == "expensive_turn" else costs
@@ -253,6 +256,7 @@ def _show_finding(finding: Finding) -> None:
     if finding.kind in ("retry_loop", "repeated_failure", "expensive_turn") and finding.duration_ms:
         shown.append(figures.duration(finding.duration_ms * 1000))
     place = finding.spans[0] if finding.spans else None
-    where = [] if place is None else [f"agenttrace show {short_id(place.session_id)}"]
+    where = [] if place is None else [f"agenttrace show {short.of(place.session_id)}"]
     title = [] if place is None or not place.title or finding.sessions > 1 else [one_line(place.title, 50)]
-    output.note(f"    {' · '.join([*shown, *where, *title])}")
+    # The commands that follow in a pipe need it, too.
+    output.say(f"    {' · '.join([*shown, *where, *title])}", "dim")

@@ -14,6 +14,7 @@ from agenttrace.cli.grouping import ListFirst
 from agenttrace.cli.options import AsJson, Limit, Member, Number, Since, Site
 from agenttrace.run.states import JobStatus
 from agenttrace.views import figures, times
+from agenttrace.views.model_names import model_name
 from agenttrace.views.plain import one_line
 from agenttrace.views.run import job_fields, row_fields
 
@@ -176,6 +177,6 @@ _STEP_COLUMNS: tuple[Column[StepView], ...] = (
     Column("calls", lambda step: step.attempts, right=True, optional=3),
     Column("tokens", lambda step: figures.count(step.tokens_used), right=True),
     Column("took", lambda step: asking.took(step.latency_ms), right=True, optional=1),
-    Column("model", lambda step: one_line(step.model or "–"), least=8, optional=2),
+    Column("model", lambda step: one_line(model_name(step.model or "") or "–"), least=8, optional=2),
     Column("error or answer", lambda step: one_line(step.error or step.response or "", 200), least=20),
 )

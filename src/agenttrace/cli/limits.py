@@ -26,8 +26,10 @@ estimated from what was recorded.
 """
 
 _BAR, _SPAN = 20, 8
-#: Names are as wide as the longest, up to this: then a line fits into 80 columns.
-_WIDEST = 22
+#: The bar is as wide as the line leaves it, and not less than this.
+_LEAST_BAR = 6
+#: Names are as wide as the longest, up to this.
+_WIDEST = 30
 _INDENT = "  "
 _WINDOWS = {300: "5 hours", 1_440: "day", 10_080: "week", 43_200: "month"}
 
@@ -107,17 +109,17 @@ def _show_window(each: dict[str, Any], now: int, width: int) -> None:
 
 
 def _line(name: str, width: int, span: str, share: float | None, text: str) -> Text:
+    from rich.cells import cell_len
     from rich.text import Text
 
     style = "red" if (share or 0) >= 1 else "yellow" if (share or 0) >= 0.8 else "green"
-    cells = min(_BAR, max(round(_BAR * (share or 0)), 1 if share else 0))
+    head = f"{name if len(name) <= width else name[: width - 1] + '…':<{width}} "
+    told = output.styled(f" {'   ?' if share is None else f'{share * 100:>3.0f}%'}  {text}")
+    left = output.stdout().width - cell_len(head) - _SPAN - 1 - told.cell_len
+    bar = max(_LEAST_BAR, min(_BAR, left))
+    cells = min(bar, max(round(bar * (share or 0)), 1 if share else 0))
     return Text.assemble(
-        (f"{name if len(name) <= width else name[: width - 1] + '…':<{width}} ", "bold"),
-        f"{span[:_SPAN]:<{_SPAN}} ",
-        ("█" * cells, style),
-        ("░" * (_BAR - cells), "dim"),
-        f" {'   ?' if share is None else f'{share * 100:>3.0f}%'}  ",
-        output.styled(text),
+        (head, "bold"), f"{span[:_SPAN]:<{_SPAN}} ", ("█" * cells, style), ("░" * (bar - cells), "dim"), told
     )
 
 

@@ -11,7 +11,8 @@ from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_list, print_table
 from agenttrace.cli.errors import UsageError
 from agenttrace.cli.options import Agent, AsJson, Machine, Person, Project, Since, only
-from agenttrace.cli.sessions import WithOutcome, find_one, short_ids, tests_text
+from agenttrace.cli.session_ids import ShortIds
+from agenttrace.cli.sessions import WithOutcome, find_one, tests_text
 from agenttrace.prices.costing import Cashier
 from agenttrace.store.questions import OutcomeGroup, SessionFilter
 from agenttrace.views import figures, money
@@ -97,9 +98,12 @@ def outcomes(
             _by(by, outcomes_by(store, Cashier.load(settings), found, by, settings.usage.timezone), as_json=as_json)
             return
         found_of, bills = outcomes_by_session(store, found), bills_of(store, settings, found)
-    kept, short = KeptCommits(), short_ids([each.session_id for each in found])
+        short = ShortIds([] if as_json else store.session_ids())
+    kept = KeptCommits()
     rows = [
-        _Row(each, short[each.session_id], found_of[each.id].figures, bills[each.id], kept.of(each, found_of[each.id]))
+        _Row(
+            each, short.of(each.session_id), found_of[each.id].figures, bills[each.id], kept.of(each, found_of[each.id])
+        )
         for each in found
     ]
     print_list(

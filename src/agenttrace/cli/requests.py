@@ -12,6 +12,7 @@ from agenttrace.cli.options import AsJson
 from agenttrace.cli.sessions import find_one
 from agenttrace.store.questions import MAIN_STREAM
 from agenttrace.views import figures
+from agenttrace.views.model_names import model_name
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import title_of
 
@@ -127,7 +128,7 @@ def _columns(streams: bool, known: set[Part]) -> list[Column[Row]]:
         Column("call", lambda row: f"{row[0]} {_MARKS[row[1].known_from]}", right=True),
         Column("time", lambda row: None if row[1].at is None else figures.time_of_day(row[1].at), optional=8),
         *([Column[Row]("agent", lambda row: row[1].stream, least=6)] if streams else []),
-        Column("model", lambda row: row[1].model, least=8, optional=9),
+        Column("model", lambda row: one_line(model_name(row[1].model or "")) or None, least=8, optional=9),
         *(_part(name, parts, optional) for name, parts, optional in _SHOWN if known.intersection(parts)),
         Column("input", lambda row: _tokens(row[1], "input_tokens"), right=True, optional=6),
         Column("cache read", lambda row: _tokens(row[1], "cache_read_tokens"), right=True),

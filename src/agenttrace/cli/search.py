@@ -13,7 +13,8 @@ from agenttrace.cli import opening, output
 from agenttrace.cli.errors import UsageError
 from agenttrace.cli.options import Agent, AsJson, Machine, Person, Project, Since, only
 from agenttrace.cli.progress import ImportProgress
-from agenttrace.cli.sessions import find_one, short_id
+from agenttrace.cli.session_ids import ShortIds
+from agenttrace.cli.sessions import find_one
 from agenttrace.cli.stopping import stop_event
 from agenttrace.record.lock import AlreadyRecordingError, RecorderLock
 from agenttrace.store.questions import SearchQuery
@@ -81,7 +82,8 @@ def search(
             limit=limit,
         )
         page = hits.find(store, query, most_read=sys.maxsize)
-    _print(page, query, as_json=as_json)
+        short = ShortIds([] if as_json else store.session_ids())
+    _print(page, query, short, as_json=as_json)
 
 
 def _agents(store: Store, name: str | None) -> frozenset[str]:
@@ -91,13 +93,13 @@ def _agents(store: Store, name: str | None) -> frozenset[str]:
     return frozenset() if name is None else frozenset({name})
 
 
-def _print(page: hits.SearchPage, query: SearchQuery, *, as_json: bool) -> None:
+def _print(page: hits.SearchPage, query: SearchQuery, short: ShortIds, *, as_json: bool) -> None:
     if as_json:
         output.print_json([_fields(match) for match in page.matches])
         return
     terms = hits.terms_of(query.text)
     for match in page.matches:
-        _show(match, terms)
+        _show(match, terms, short)
     if not page.matches:
         filters = (query.session, query.agents, query.project_contains, query.machines, query.persons)
         period = (query.since, query.until)
@@ -176,12 +178,12 @@ def _annotation_fields(match: hits.AnnotationMatch) -> dict[str, Any]:
     }
 
 
-def _show(match: hits.TextMatch | hits.AnnotationMatch, terms: re.Pattern[str]) -> None:
+def _show(match: hits.TextMatch | hits.AnnotationMatch, terms: re.Pattern[str], short: ShortIds) -> None:
     from rich.text import Text
 
     session, at, kind, shown = _parts(match, terms)
     head = Text.assemble(
-        (short_id(session.session_id), "cyan"),
+        (short.of(session.session_id), "cyan"),
         (f"  {session.agent}  {figures.clock(at)}  ", "dim"),
         (f"{kind}  ", "bold"),
         (one_line(title_of(session), 60), "dim"),

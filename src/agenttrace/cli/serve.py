@@ -12,6 +12,7 @@ import typer
 from agenttrace.cli import output
 from agenttrace.cli.asking import database_errors, described_catalog, require_run_half
 from agenttrace.cli.errors import UsageError
+from agenttrace.cli.invocation import program_line
 from agenttrace.cli.options import AsJsonLine, Host, Port
 from agenttrace.cli.stopping import until_stopped
 from agenttrace.config import Settings, load_settings
@@ -93,25 +94,25 @@ def announce(ready: ServerReady, *, as_json: bool, brief: bool = False) -> None:
         also = "" if brief else " (with triggers, chat, /api/v1, /metrics)"
         output.say(f"The console is at {shown_link(ready)}{also}", "bold")
     if ready.link is not None and not output.stdout().is_terminal:
-        output.say("To log in with a browser: agenttrace open")
+        output.say(f"To log in with a browser: {program_line()} open")
     if ready.open_to_all:
         output.note(
             'serve.login is "none": every user and every program of this machine can read and change everything in the '
-            "console. Remove the setting, and log in with the link of agenttrace open.",
+            f"console. Remove the setting, and log in with the link of {program_line()} open.",
             "yellow",
         )
     if ready.locked:
-        output.note("There is no user yet. Add one with: agenttrace user add NAME --role admin", "yellow")
+        output.note(f"There is no user yet. Add one with: {program_line()} user add NAME --role admin", "yellow")
     if ready.problem is not None and ready.used:
         output.complain(f"applications cannot run; recording continues: {ready.problem}", "")
     if ready.worker:
         output.say("Running jobs. Ctrl-C drains and stops.", "bold")
     if ready.used and ready.missing and brief:
-        output.note(f"{_callable(ready)}; see: agenttrace apps")
+        output.note(f"{_callable(ready)}; see: {program_line()} apps")
     elif ready.used and ready.missing:
         output.note(
             f"{_callable(ready)}; {_missing(ready.missing)}. Everything else works; "
-            "see agenttrace apps for the variables of each application.",
+            f"see {program_line()} apps for the variables of each application.",
             "yellow",
         )
     elif not ready.used and not brief:

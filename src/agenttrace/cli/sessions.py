@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, get_args
 
 import msgspec
@@ -12,6 +11,7 @@ from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_list
 from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.options import Agent, AsJson, Machine, Person, Project, Since, only
+from agenttrace.cli.session_ids import ShortIds
 from agenttrace.store import errors
 from agenttrace.store.annotations import NO_MARKS
 from agenttrace.store.questions import OutcomeFigures, OutcomeKind, SessionFilter
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from agenttrace.store.annotations import Marks
     from agenttrace.store.errors import SessionNameError
     from agenttrace.store.store import Store
-
-_RANDOM_ID = re.compile(r"[0-9a-f]{8}(-(?![0-9a-f]{4}-7)|[0-9a-f]{24}$)", re.IGNORECASE)
-_DATED_ID = re.compile(r"\d{4}-\d\d-\d\dT")
-_TIMED_CHARS, _DATED_CHARS = 13, 17
 
 EPILOG = """
   agenttrace sessions                            the latest twenty
@@ -119,13 +115,14 @@ def sessions(
             found = [session for session in found if all(map(outcomes[session.id].has, kinds))][:shown]
         bills = bills_of(store, settings, found)
         marks = store.marks([session.id for session in found])
-    short = short_ids([session.session_id for session in found])
+        short = ShortIds([] if as_json else store.session_ids())
+        _, waiting = (0, 0) if as_json else store.active_counts()
     print_list(
         [
             _Row(
                 session,
                 bills[session.id],
-                short[session.session_id],
+                short.of(session.session_id),
                 marks.get(session.id, NO_MARKS),
                 outcomes.get(session.id),
                 with_commits,
@@ -136,7 +133,7 @@ def sessions(
         _fields,
         as_json=as_json,
         empty="No session matches. Try fewer filters, or record first: agenttrace record --once",
-        hint=f"{_waiting(found)}Next: agenttrace show SESSION (the beginning of an id is enough)",
+        hint=f"{_waiting(waiting)}Next: agenttrace show SESSION (the beginning of an id is enough)",
     )
 
 
@@ -243,35 +240,9 @@ def _tools(session: Session) -> str:
     return f"{session.tools}{f' ({session.errors}!)' if session.errors else ''}"
 
 
-def _waiting(found: list[Session]) -> str:
-    waiting = sum(1 for session in found if session.state == "waiting")
-    return f"{figures.counted(waiting, 'session waits', 'sessions wait')} for you. " if waiting else ""
-
-
-def short_ids(session_ids: list[str]) -> dict[str, str]:
-    """The shortest unique beginning of each id, at least eight characters."""
-    names = {session_id: session_id.removeprefix("session_") for session_id in session_ids}
-    ordered = sorted(set(names.values()))
-    needed = {}
-    for before, name, after in zip(["", *ordered], ordered, [*ordered[1:], ""], strict=False):
-        needed[name] = max(8, _shared(name, before) + 1, _shared(name, after) + 1)
-    return {session_id: one_line(name[: needed[name]]) for session_id, name in names.items()}
-
-
-def short_id(session_id: str) -> str:
-    """The beginning that tells a session from others, without the prefix that some agents write.
-
-    Eight characters of a random id; of one that begins with a time, as much as differs from one second to the next.
-    """
-    name = one_line(session_id.removeprefix("session_"))
-    return name[:8] if _RANDOM_ID.match(name) else name[: _DATED_CHARS if _DATED_ID.match(name) else _TIMED_CHARS]
-
-
-def _shared(one: str, other: str) -> int:
-    """How many characters two names begin with alike."""
-    return next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
+def _waiting(waiting: int) -> str:
+    """How many wait in all, as the overview counts them, however many are listed."""
+    return f"In all, {figures.counted(waiting, 'session waits', 'sessions wait')} for you. " if waiting else ""
 
 
 def last_part(project: str | None) -> str:

@@ -19,6 +19,7 @@ from agenttrace.views import figures, money
 from agenttrace.views.agreement import sentence
 from agenttrace.views.annotations import annotation_fields
 from agenttrace.views.calls import call_line, call_text
+from agenttrace.views.model_names import model_name
 from agenttrace.views.plain import one_line, safe
 from agenttrace.views.sessions import bills_of, session_fields, title_of
 
@@ -101,7 +102,7 @@ def _show_header(session: Session, bill: Bill, agreement: Agreement) -> None:
         "project": " ".join(part for part in (session.project, session.branch and f"({session.branch})") if part),
         "recorded": recorded_on(session),
         "forked from": session.parent,
-        "model": session.model,
+        "model": model_name(session.model or ""),
         "time": _period(session),
         "tokens": f"{usage_text(bill.tokens)} in {figures.counted(bill.requests, 'request')}",
         "cost": money.cost_text(bill),
@@ -233,7 +234,9 @@ class Tree:
         if span.kind == "span":
             return output.styled(span.name, "cyan")
         unlogged = span.attributes.get("not_in_log")
-        return output.styled((span.model or "model") + (f" (not in the log: {unlogged})" if unlogged else ""), "blue")
+        return output.styled(
+            (model_name(span.model or "") or "model") + (f" (not in the log: {unlogged})" if unlogged else ""), "blue"
+        )
 
     def _tokens(self, span: SpanView) -> Text:
         from rich.text import Text

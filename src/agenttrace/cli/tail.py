@@ -18,7 +18,8 @@ from agenttrace.cli import opening, output
 from agenttrace.cli.errors import CommandError
 from agenttrace.cli.progress import what_to_do
 from agenttrace.cli.record import import_now, rebuilding, recording
-from agenttrace.cli.sessions import find_one, short_id
+from agenttrace.cli.session_ids import short_id
+from agenttrace.cli.sessions import find_one
 from agenttrace.cli.stopping import stop_event
 from agenttrace.record.lock import AlreadyRecordingError
 from agenttrace.views import figures

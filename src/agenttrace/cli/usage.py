@@ -12,11 +12,12 @@ import typer
 from agenttrace.cli import opening, output
 from agenttrace.cli.columns import Column, print_table, table_lines
 from agenttrace.cli.options import AsJson, Machine, Person, Since, only
-from agenttrace.cli.sessions import short_id
+from agenttrace.cli.session_ids import ShortIds
 from agenttrace.prices.costing import Bill, Cashier
 from agenttrace.store.questions import NOTHING, Agreement, SessionFilter, UsageQuery
 from agenttrace.views import figures, money
 from agenttrace.views.agreement import difference, reason
+from agenttrace.views.model_names import model_names
 from agenttrace.views.plain import one_line
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import parse_since
@@ -73,6 +74,7 @@ def usage(
     outcomes: OutcomeReport | None = None
     with opening.shown_store(settings) as store:
         report = usage_report(store, cashier, query)
+        short = ShortIds(store.session_ids() if by == "session" and not as_json else [])
         if commits:
             from agenttrace.views.usage_outcomes import with_outcomes
 
@@ -85,7 +87,7 @@ def usage(
             "No usage recorded" + (f" since {since_day}." if since_day else " yet. Try: agenttrace record --once")
         )
     else:
-        _show(report, outcomes)
+        _show(report, outcomes, short)
 
 
 def _query(by: By, since_day: str | None, machine: str | None, person: str | None) -> UsageQuery:
@@ -112,7 +114,9 @@ def _number(name: str, width: int) -> Callable[[_Row], str]:
     return lambda row: shown(row.bill.tokens[name])
 
 
-def usage_lines(report: UsageReport, outcomes: OutcomeReport | None, width: int) -> Iterator[Text]:
+def usage_lines(
+    report: UsageReport, outcomes: OutcomeReport | None, width: int, short: ShortIds | None = None
+) -> Iterator[Text]:
     """The groups as lines of a table, with the total below."""
     columns: tuple[Column[_Row], ...] = (
         Column(report.by, lambda row: row.name, least=14),
@@ -126,14 +130,19 @@ def usage_lines(report: UsageReport, outcomes: OutcomeReport | None, width: int)
         *(() if outcomes is None else _OUTCOMES),
     )
     groups = {} if outcomes is None else outcomes.groups
-    rows = [_Row(_label(report.by, each), each.bill, groups.get(each.group)) for each in report.ranked()]
+    names = model_names(each.name for each in report.groups) if report.by == "model" else {}
+    ids = short or ShortIds([])
+    rows = [
+        _Row(names.get(each.name) or _label(report.by, each, ids), each.bill, groups.get(each.group))
+        for each in report.ranked()
+    ]
     total = _Row("total", report.total, None if outcomes is None else outcomes.total)
     return table_lines(columns, rows, footer=total if len(rows) > 1 else None, width=width)
 
 
-def _show(report: UsageReport, outcomes: OutcomeReport | None) -> None:
+def _show(report: UsageReport, outcomes: OutcomeReport | None, short: ShortIds) -> None:
     console = output.stdout()
-    for line in usage_lines(report, outcomes, console.width):
+    for line in usage_lines(report, outcomes, console.width, short):
         console.print(line, soft_wrap=True)
     output.note("reasoning is part of output; input, cache read and cache write do not overlap")
     if outcomes is not None:
@@ -155,9 +164,9 @@ _OUTCOMES: tuple[Column[_Row], ...] = (
 )
 
 
-def _label(by: str, group: GroupUsage) -> str:
+def _label(by: str, group: GroupUsage, short: ShortIds) -> str:
     if group.title:
-        return f"{short_id(group.name)}  {one_line(group.title, 60)}"
+        return f"{short.of(group.name)}  {one_line(group.title, 60)}"
     return one_line(group.name) or f"(no {by})"
 
 
@@ -170,12 +179,13 @@ def _check(settings: Settings, wanted: SessionFilter, *, as_json: bool) -> int:
         totals = store.sessions_with_totals()
         sessions = store.sessions(wanted)
         found = [(session, store.agreement(session.id) if session.id in totals else NOTHING) for session in sessions]
+        short = ShortIds([] if as_json else store.session_ids())
     differing = [entry for entry in found if entry[1].status == "differ"]
     counts: Counter[str] = Counter(agreement.status for _, agreement in found)
     if as_json:
         _print_json(counts, found)
     else:
-        _show_check(counts, differing, sum(agreement.checked for _, agreement in found))
+        _show_check(counts, differing, sum(agreement.checked for _, agreement in found), short)
     return len(differing)
 
 
@@ -188,9 +198,11 @@ def _print_json(counts: Counter[str], found: list[tuple[Session, Agreement]]) ->
     output.print_json({**{status: counts[status] for status in ("agree", "differ", "nothing")}, "sessions": listed})
 
 
-def _show_check(counts: Counter[str], differing: list[tuple[Session, Agreement]], checked: int) -> None:
+def _show_check(
+    counts: Counter[str], differing: list[tuple[Session, Agreement]], checked: int, short: ShortIds
+) -> None:
     if differing:
-        print_table(_CHECK_COLUMNS, differing)
+        print_table(_check_columns(short), differing)
         output.say()
     named = {"agree": "agree", "differ": "differ", "nothing": "nothing to check by"}
     for status, name in named.items():
@@ -199,15 +211,15 @@ def _show_check(counts: Counter[str], differing: list[tuple[Session, Agreement]]
         output.say(f"{name:<19}  {number}{more}", "yellow" if status == "differ" and differing else "")
 
 
-def _session_label(session: Session) -> str:
-    return f"{short_id(session.session_id)}  {one_line(title_of(session), 40)}"
+def _check_columns(short: ShortIds) -> tuple[Column[tuple[Session, Agreement]], ...]:
+    def label(session: Session) -> str:
+        return f"{short.of(session.session_id)}  {one_line(title_of(session), 40)}"
 
-
-_CHECK_COLUMNS: tuple[Column[tuple[Session, Agreement]], ...] = (
-    Column("session", lambda row: _session_label(row[0]), least=14),
-    Column("agent", lambda row: opening.agent_title(row[0].agent), optional=1),
-    Column("ours", lambda row: figures.count(sum(row[1].counted.values())), right=True),
-    Column("agent's", lambda row: figures.count(sum(row[1].claimed.values())), right=True),
-    Column("difference", lambda row: difference(row[1].difference), least=12),
-    Column("why", lambda row: "; ".join(map(reason, row[1].reasons)), least=20),
-)
+    return (
+        Column("session", lambda row: label(row[0]), least=14),
+        Column("agent", lambda row: opening.agent_title(row[0].agent), optional=1),
+        Column("ours", lambda row: figures.count(sum(row[1].counted.values())), right=True),
+        Column("agent's", lambda row: figures.count(sum(row[1].claimed.values())), right=True),
+        Column("difference", lambda row: difference(row[1].difference), least=12),
+        Column("why", lambda row: "; ".join(map(reason, row[1].reasons)), least=20),
+    )

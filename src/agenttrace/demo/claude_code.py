@@ -50,7 +50,7 @@ def session(story: Story, fake: FakeSession) -> Iterator[LogLine]:
         if turn.refused:
             yield log.entry(_refusal(fake), 0.1)
         took = {"durationMs": int((fake.clock() - began) * 1000), "messageCount": len(turn.steps), "isMeta": False}
-        yield log.entry({"type": "system", "subtype": "turn_duration"} | took, fake.pause(3, 7))
+        yield log.entry({"type": "system", "subtype": "turn_duration"} | took, fake.until_answer(turn))
     title = {"type": "custom-title", "customTitle": story.title, "sessionId": session_id}
     yield LogLine(log.path, json_line(title))
 

@@ -73,11 +73,11 @@ def _turn(log: _Rollout, turn: StoryTurn) -> Iterator[LogLine]:
     for step in turn.steps:
         yield from _step(log, step)
     if turn.refused:
-        yield log.event("turn_aborted", {"turn_id": log.turn, "reason": "interrupted"}, fake.pause(3, 7))
+        yield log.event("turn_aborted", {"turn_id": log.turn, "reason": "interrupted"}, fake.until_answer(turn))
         return
     done: Json = both | {"last_agent_message": turn.steps[-1].text, "started_at": began // 1000}
     done |= {"completed_at": int(fake.clock()), "duration_ms": fake.milliseconds() - began}
-    yield log.event("task_complete", done | {"time_to_first_token_ms": 640}, fake.pause(3, 7))
+    yield log.event("task_complete", done | {"time_to_first_token_ms": 640}, fake.until_answer(turn))
 
 
 def _prompt(log: _Rollout, text: str) -> Iterator[LogLine]:

@@ -16,6 +16,9 @@ _FILE = """# The settings of this demo. Everything in it is on this machine, and
 currency = "USD"
 exchange_rate = 7.1
 
+[record]
+waiting_hours = 1
+
 [export]
 quiet_seconds = 3
 

@@ -11,9 +11,14 @@ from typing import Any
 
 import msgspec
 
-from agenttrace.demo.stories import Story, StoryStep
+from agenttrace.demo.stories import Story, StoryStep, StoryTurn
 
 Json = dict[str, Any]
+
+#: So long a provider caches a prompt that is not asked for.
+_CACHE_SECONDS = 300.0
+#: An agent summarises a conversation that has grown by so many tokens.
+_COMPACT_TOKENS = 40_000
 
 _ALPHANUMERIC = string.ascii_letters + string.digits
 
@@ -48,14 +53,21 @@ class FakeSession:
     """The random values of one session, or of one subagent in it, from a seed."""
 
     def __init__(
-        self, *, seed: str, clock: Callable[[], float], home: str, context: tuple[int, int] = (9_000, 14_000)
+        self,
+        *,
+        seed: str,
+        clock: Callable[[], float],
+        home: str,
+        context: tuple[int, int] = (9_000, 14_000),
+        longest_wait: float = 0.0,
     ) -> None:
         self.rng = random.Random(seed)  # noqa: S311 - reproducible on purpose
         self.clock = clock
         self.home = home
         #: The tokens of the next request; at first a random number between these.
-        self.context = self.rng.randrange(*context)
+        self.context = self._least = self.rng.randrange(*context)
         self._cached = 0
+        self._longest_wait = longest_wait
 
     def child(self) -> FakeSession:
         """For a subagent: the same clock, a separate context."""
@@ -69,6 +81,16 @@ class FakeSession:
         self._cached = self.context
         self.context += request.output + sum(_weight(call.output) for call in step.calls) + 30
         return request
+
+    def until_answer(self, turn: StoryTurn) -> float:
+        """How many seconds it takes until the user goes on after this turn."""
+        seconds = max(self.pause(3, 7), min(turn.wait, self._longest_wait))
+        if self.context > self._least + _COMPACT_TOKENS:
+            self.context = self._least
+            self._cached = 0
+        if seconds >= _CACHE_SECONDS:
+            self._cached = 0
+        return seconds
 
     def pause(self, low: float, high: float) -> float:
         """A random number of seconds."""
@@ -114,6 +136,8 @@ class FakeLog(msgspec.Struct, frozen=True, kw_only=True):
     variables: tuple[str, ...]
     home: str
     session: Callable[[Story, FakeSession], Iterator[LogLine]]
+    #: True: the log says when a session is over.
+    ends: bool = False
 
 
 def silence(seconds: float) -> LogLine:

@@ -67,7 +67,7 @@ def _turn(wire: _Wire, turn: StoryTurn) -> Iterator[LogLine]:
     if turn.refused:
         yield from wire.emit("StepBegin", {"n": 1}, 1.0)
         yield from wire.emit("StepInterrupted", {}, 0.1)
-    yield from wire.emit("TurnEnd", {}, wire.fake.pause(3, 7))
+    yield from wire.emit("TurnEnd", {}, wire.fake.until_answer(turn))
 
 
 def _step(wire: _Wire, number: int, step: StoryStep) -> Iterator[LogLine]:

@@ -84,7 +84,7 @@ def session(story: Story, fake: FakeSession) -> Iterator[LogLine]:
     yield from main.opening("agent")
     for number, turn in enumerate(story.turns):
         yield from _turn(main, turn, number, {"kind": "user"})
-        yield silence(fake.pause(3, 7))
+        yield silence(fake.until_answer(turn))
     yield place.state(fake)
 
 

@@ -49,7 +49,7 @@ def _turn(log: _NativeLog, turn: StoryTurn) -> Iterator[LogLine]:
     log.step = 0
     if turn.refused:
         yield log.line("error", {"error": "429 Requests rate limit exceeded"})
-    yield log.line("turn.end", {"status": "error" if turn.refused else "ok"}, log.fake.pause(3, 7))
+    yield log.line("turn.end", {"status": "error" if turn.refused else "ok"}, log.fake.until_answer(turn))
 
 
 def _step(log: _NativeLog, step: StoryStep) -> Iterator[LogLine]:
@@ -93,4 +93,4 @@ def _arguments(call: StoryCall) -> Json:
     return {_ARGUMENTS[call.kind]: call.subject}
 
 
-NATIVE = FakeLog(agent="agenttrace", variables=("AGENTTRACE_HOME",), home=".agenttrace", session=session)
+NATIVE = FakeLog(agent="agenttrace", variables=("AGENTTRACE_HOME",), home=".agenttrace", session=session, ends=True)

@@ -59,7 +59,7 @@ def session(story: Story, fake: FakeSession) -> Iterator[LogLine]:
         if turn.refused:
             yield chat.api_error()
         chat.prompts += 1
-        yield silence(fake.pause(3, 7))
+        yield silence(fake.until_answer(turn))
 
 
 def _step(chat: _ChatFile, step: StoryStep) -> Iterator[LogLine]:

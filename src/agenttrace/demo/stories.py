@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
+
+#: Stands for the hash of a commit.
+_HASH = "{commit}"
 
 
 class StoryCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +49,8 @@ class StoryTurn(msgspec.Struct, frozen=True):
     steps: tuple[StoryStep, ...]
     #: True when the provider refused the last request, so that the turn has no answer.
     refused: bool = False
+    #: Seconds until the user goes on, where that is long.
+    wait: float = 0.0
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +67,31 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     def cwd(self) -> str:
         """The agent's working directory."""
         return f"{self.work}/{self.folder}"
+
+    def committed_as(self, commit: str) -> Story:
+        """The story with the hash of its commit, which no other session has."""
+        return msgspec.structs.replace(self, turns=tuple(_committed(each, commit) for each in self.turns))
+
+    def followed_by(self, others: Iterable[Story], wait: float) -> Story:
+        """One session in which the user goes on with other stories, each after a wait."""
+        turns = list(self.turns)
+        for other in others:
+            turns[-1] = msgspec.structs.replace(turns[-1], wait=wait)
+            turns += other.turns
+        return msgspec.structs.replace(self, turns=tuple(turns))
+
+
+def _committed(turn: StoryTurn, commit: str) -> StoryTurn:
+    steps = tuple(
+        msgspec.structs.replace(
+            each,
+            calls=tuple(
+                msgspec.structs.replace(call, output=call.output.replace(_HASH, commit)) for call in each.calls
+            ),
+        )
+        for each in turn.steps
+    )
+    return msgspec.structs.replace(turn, steps=steps)
 
 
 def shell(command: str, output: str, *, failed: bool = False, seconds: float = 0.8) -> StoryCall:
@@ -104,9 +135,9 @@ _CHECKER = """def alive(url, session):
 """
 _FLAKY_OUTPUT = """...........F........
 E   TimeoutError: head() took longer than 2 s
-1 failed, 19 passed
+1 failed, 19 passed in 6.02s
 """
-_COMMIT = """[main 4f1c9ab] Limit of the checker
+_COMMIT = f"""[main {_HASH}] Limit of the checker
  2 files changed, 4 insertions(+), 2 deletions(-)
 """
 _CONVERT = """def convert(amount, rate):
@@ -227,7 +258,7 @@ _LOG_ROTATION = (
         ),
         step(
             "我为这两种情况各写一个测试,先确认它们会失败。",
-            shell("python -m pytest -q tests/test_rotate.py", "2 failed\n", failed=True, seconds=1.2),
+            shell("python -m pytest -q tests/test_rotate.py", "2 failed in 0.31s\n", failed=True, seconds=1.2),
             read("tests/test_rotate.py", "def test_half_written_line(tmp_path): ...\n"),
         ),
         step(
@@ -260,10 +291,46 @@ _REFUSED = (
     ),
 )
 
+_CURL = "curl --fail --silent --show-error http://127.0.0.1:8080/health"
+_NO_ANSWER = "curl: (7) Failed to connect to 127.0.0.1 port 8080 after 0 ms: Couldn't connect to server\n"
+_STARTED = f"""[health-check {_HASH}] Wait for the port of the settings
+ 1 file changed, 1 insertion(+), 1 deletion(-)
+"""
+
+_NO_HEALTH = (
+    StoryTurn(
+        "The health check of the preview server fails after a deploy. Is the server down?",
+        (
+            step("I'll ask the server.", shell(_CURL, _NO_ANSWER, failed=True)),
+            step("It may still be starting; once more.", shell(_CURL, _NO_ANSWER, failed=True)),
+            step("", shell(_CURL, _NO_ANSWER, failed=True)),
+            step(
+                "Three times the same answer: nothing listens on 8080. I'll look at where it should listen.",
+                search("port", "preview/settings.toml:3:port = 8090\npreview/health.py:9:PORT = 8080\n"),
+                thinking="Asking again will not help. Which port does the server use?",
+            ),
+            step(
+                "The server is up, on port 8090. The health check has a port of its own, 8080. "
+                "Shall it read the port of the settings?"
+            ),
+        ),
+        # Longer than a provider keeps a prompt.
+        wait=1_260.0,
+    ),
+    turn(
+        "Sorry, I was away. Yes, read it from the settings, and commit.",
+        step("", edit("preview/health.py", "PORT = 8080", 'PORT = settings()["port"]')),
+        step("", shell("pytest -q tests/test_health.py", "6 passed in 0.44s\n", seconds=1.1)),
+        step("", shell('git commit -am "Wait for the port of the settings"', _STARTED)),
+        step("Done: the health check asks the port of `preview/settings.toml`; 6 tests pass, and it is committed."),
+    ),
+)
+
 STORIES = (
     Story(title="Flaky link checker test", folder="linkcheck", branch="main", turns=_FLAKY_TEST),
     Story(title="汇率换算少了一分钱", folder="jizhang", branch="fix/rounding", turns=_ROUNDING),
     Story(title="Halve the build time", folder="shopfront", branch="build-cache", turns=_SLOW_BUILD),
     Story(title="给日志轮转补测试", folder="logkeeper", branch="main", turns=_LOG_ROTATION),
     Story(title="Explain the scheduler", folder="nightshift", branch="main", turns=_REFUSED),
+    Story(title="Health check of the preview", folder="preview", branch="health-check", turns=_NO_HEALTH),
 )

@@ -32,11 +32,12 @@ _DAY = 86_400
 #: How many sessions begin at each hour of a day, and when there are few.
 _HOURS = (1, 0, 0, 0, 0, 0, 0, 1, 3, 8, 10, 9, 4, 5, 9, 10, 8, 6, 3, 2, 3, 3, 2, 1)
 _WEEKEND = (5, 6)
-#: Sessions of the past are over by now.
+#: Sessions of the past are over by now, and nobody has gone on with them for an hour.
 _LONGEST_SESSION = 1_800
+_LEFT_ALONE = 3_600
 #: Sessions of the past were large ones, so that what is written live changes their sums little.
 _LONG_CONTEXT = (40_000, 120_000)
-#: Seconds between the first lines of two agents.
+#: Seconds between the first lines of two agents; agents that rest do not all rest at the same time.
 _APART = 1.5
 #: How long ago each agent began its session of today, in seconds.
 _AGO = (20_000.0, 11_000.0, 4_500.0, 1_500.0, 6.0, 3.0)
@@ -56,17 +57,23 @@ def play(
     stop: threading.Event,
     sessions: int | None = None,
     rest: float = 0.0,
+    stories: int = 1,
     clock: Callable[[], float] = time.time,
 ) -> None:
     """Write live until ``stop`` is set or every agent has had its number of ``sessions``.
 
-    ``speed`` 2 takes half the time, infinity none at all. ``rest``: seconds between two sessions of an agent.
+    ``speed`` 2 takes half the time, infinity none at all. ``rest``: seconds between two stories of an agent.
+    ``stories``: so many are one session, where the log does not say that a session is over. It would wait for its user.
     """
     began = time.monotonic()
     order = count()
     # In the order of time, which makes the list a heap.
     waiting = [
-        (number * _APART, next(order), _lines(each, target_home, seed, sessions, rest, clock))
+        (
+            number * max(_APART, rest / len(FORMATS)),
+            next(order),
+            _lines(each, target_home, seed, sessions, rest, stories, clock),
+        )
         for number, each in enumerate(FORMATS.values())
     ]
     while waiting and not stop.is_set():
@@ -100,7 +107,7 @@ def past(
         rest = time.localtime(begin + _DAY / 2).tm_wday in _WEEKEND
         for each in rng.sample(list(FORMATS.values()), k=rng.randint(1, 2) if rest else rng.randint(3, len(FORMATS))):
             for number in range(1 if rest else rng.randint(1, 3)):
-                start = min(_at_work(begin, rng), end - _LONGEST_SESSION)
+                start = min(_at_work(begin, rng), end - _LONGEST_SESSION - _LEFT_ALONE)
                 _one_session(target_home, each, f"{seed}/past/{day}/{number}", start, end, work)
 
 
@@ -121,8 +128,14 @@ def today(target_home: Path, *, seed: int = 0, now: float | None = None, work: s
 def _one_session(target_home: Path, each: FakeLog, seed: str, start: float, end: float, work: str | None) -> None:
     """A session as far as it has come by ``end``."""
     moment = start
-    fake = FakeSession(seed=f"{seed}/{each.agent}", clock=lambda: moment, home=str(target_home), context=_LONG_CONTEXT)
-    story = fake.rng.choice(STORIES)
+    fake = FakeSession(
+        seed=f"{seed}/{each.agent}",
+        clock=lambda: moment,
+        home=str(target_home),
+        context=_LONG_CONTEXT,
+        longest_wait=_LONGEST_SESSION,
+    )
+    story = fake.rng.choice(STORIES).committed_as(fake.hexes(7))
     touched = set()
     for line in each.session(story if work is None else msgspec.structs.replace(story, work=work), fake):
         if moment > end:
@@ -135,13 +148,22 @@ def _one_session(target_home: Path, each: FakeLog, seed: str, start: float, end:
 
 
 def _lines(
-    each: FakeLog, home: Path, seed: int, sessions: int | None, rest: float, clock: Callable[[], float]
+    each: FakeLog,
+    home: Path,
+    seed: int,
+    sessions: int | None,
+    rest: float,
+    stories: int,
+    clock: Callable[[], float],
 ) -> Iterator[LogLine]:
     """One session after the other; every agent begins with a different story."""
     offset = list(FORMATS).index(each.agent) + seed
+    length = 1 if each.ends else stories
     for number in count() if sessions is None else range(sessions):
-        fake = FakeSession(seed=f"{seed}/{number}/{each.agent}", clock=clock, home=str(home))
-        yield from each.session(STORIES[(offset + number) % len(STORIES)], fake)
+        fake = FakeSession(seed=f"{seed}/{number}/{each.agent}", clock=clock, home=str(home), longest_wait=rest)
+        begin = offset + number * length
+        first, *others = (STORIES[at % len(STORIES)].committed_as(fake.hexes(7)) for at in range(begin, begin + length))
+        yield from each.session(first.followed_by(others, rest), fake)
         if rest:
             yield LogLine(path="", data=b"", delay=rest)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agenttrace.share.highlight import LONGEST_CODE, html_code, language_of
 from agenttrace.share.parts import MOST_ROWS, ROLES, OpenSpans, is_folded, outcome_rows, sized, when
 from agenttrace.share.prose import LONGEST_PROSE, html_prose, html_text
 from agenttrace.share.style import STYLE
@@ -51,7 +52,8 @@ class HtmlPage(OpenSpans):
         self._open.append("".join(map(_said, told.after)) + closing)
         if shared.call is not None:
             opening += _call(shared.call)
-        return closed + opening + _annotations(shared.annotations) + "".join(map(_said, shared.contents))
+        told_inside = "".join(_said(each, _result_language(shared, each)) for each in shared.contents)
+        return closed + opening + _annotations(shared.annotations) + told_inside
 
     def end(self, remark: str) -> str:
         """The ends of all spans that are open, and what was masked."""
@@ -66,15 +68,17 @@ def _plain(html: str) -> str:
     return html.replace("<mark>", "").replace("</mark>", "")
 
 
-def _bdi(text: str) -> str:
-    return f"<bdi>{html_text(text)}</bdi>"
+def _bdi(text: str, full: str = "") -> str:
+    """A text whose direction is its own; ``full`` is shown by pointing at it."""
+    title = f' title="{_plain(html_text(full))}"' if full not in ("", text) else ""
+    return f"<bdi{title}>{html_text(text)}</bdi>"
 
 
 def _frame(shared: SharedSpan) -> tuple[str, str]:
     """Before and after a span and its children."""
     state = " error" if shared.failed else ""
     sums = f'<span class="figures">{html_text(" · ".join(shared.figures))}</span>'
-    name = _bdi(shared.title)
+    name = _bdi(shared.title, shared.model)
     if shared.told.row.kind == "turn":
         return f'<section class="turn{state}">\n<h2>{name}{sums}</h2>\n', "</section>\n"
     if shared.told.row.kind == "step":
@@ -96,29 +100,38 @@ def _glimpse(call: ToolCall) -> str:
 
 def _call(call: ToolCall) -> str:
     if call.command is not None:
-        return f'<pre class="command" dir="auto">\n$ {_in_pieces(call.command)}</pre>\n'
+        return f'<pre class="command" dir="auto">\n$ {_in_pieces(call.command, "bash")}</pre>\n'
     paths = ["", *(edit.path for edit in call.edits)]
     return "".join(_edit(edit, named=edit.path != before) for before, edit in zip(paths, call.edits, strict=False))
 
 
 def _edit(edit: FileEdit, *, named: bool) -> str:
     path = f'<p class="path">{_bdi(edit.path)}</p>\n' if named and edit.path else ""
+    language = language_of(edit.path) if len(edit.before) + len(edit.after) <= LONGEST_CODE else None
     lines = "".join(
-        f'<span class="{line.change}">{_SIGNS[line.change]} {html_text(line.text)}\n</span>'
+        f'<span class="{line.change}">{_SIGNS[line.change]} '
+        f"{html_code(line.text, None if line.change == 'skipped' else language)}\n</span>"
         for line in diff_lines(edit)
     )
     return f'{path}<pre class="diff" dir="auto">\n{lines}</pre>\n'
 
 
+def _result_language(shared: SharedSpan, content: Content) -> str | None:
+    """The language of what a call that names a file has read."""
+    if content.kind != "result" or shared.call is None or shared.call.command is not None or shared.call.edits:
+        return None
+    return language_of(shared.call.summary)
+
+
 # -- texts --------------------------------------------------------------------------------------------------------
 
 
-def _said(content: Content) -> str:
+def _said(content: Content, language: str | None = None) -> str:
     label = ROLES.get(content.kind, content.kind)
     if content.kind == "text" and len(content.text) <= LONGEST_PROSE:
         return f'<div class="text" dir="auto">\n{html_prose(content.text)}</div>\n'
     # HTML ignores a line end right after the tag; without it the text would lose its own.
-    body = f'<pre class="{content.kind}" dir="auto">\n{_in_pieces(content.text)}</pre>\n'
+    body = f'<pre class="{content.kind}" dir="auto">\n{_in_pieces(content.text, language)}</pre>\n'
     if is_folded(content):
         size = f'<span class="figures">{sized(content.text)}</span>'
         return f'<details class="aside">\n<summary>{label}{size}</summary>\n{body}</details>\n'
@@ -128,10 +141,10 @@ def _said(content: Content) -> str:
     return f'<p class="{role}">{label}</p>\n{body}'
 
 
-def _in_pieces(text: str) -> str:
+def _in_pieces(text: str, language: str | None = None) -> str:
     """A long text as blocks that a browser lays out when they are visible: it fails on one block of megabytes."""
     if len(text) <= _PIECE:
-        return html_text(text)
+        return html_code(text, language)
     return "".join(f'<span class="piece">{html_text(piece)}</span>' for piece in _pieces(text))
 
 

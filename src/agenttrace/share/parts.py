@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import msgspec
 
 from agenttrace.views import figures
+from agenttrace.views.model_names import model_name
 from agenttrace.views.times import MICROS
 from agenttrace.views.transcript import clock
 
@@ -87,7 +88,13 @@ class SharedSpan(NamedTuple):
     def title(self) -> str:
         """The turn, the model or the tool."""
         row = self.told.row
-        return (row.billed_model or row.model or self.told.title) if row.kind == "step" else self.told.title
+        return (model_name(self.model) or self.told.title) if row.kind == "step" else self.told.title
+
+    @property
+    def model(self) -> str:
+        """The id of the model of a model call."""
+        row = self.told.row
+        return row.billed_model or row.model or "" if row.kind == "step" else ""
 
 
 class DocumentWriter(Protocol):
@@ -149,4 +156,8 @@ def _lines(added: int | None, removed: int | None) -> str:
 
 
 def _passed(passed: int | None, failed: int | None) -> str:
-    return "" if passed is None else f"{figures.count(passed)} passed, {figures.count(failed or 0)} failed"
+    return (
+        "no summary in its output"
+        if passed is None
+        else f"{figures.count(passed)} passed, {figures.count(failed or 0)} failed"
+    )

@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
 from agenttrace.masking.rule import MARKER
+from agenttrace.share.highlight import fence_language, html_code
 from agenttrace.views.markdown import escaped, fenced
 from agenttrace.views.transcript import visible
 
@@ -94,7 +95,7 @@ def _html_block(node: SyntaxTreeNode) -> str:
             # A message cannot add headings to the page.
             return f'<p class="heading">{_html_children(node)}</p>\n'
         case "fence" | "code_block":
-            return f"<pre>\n{html_text(node.content)}</pre>\n"
+            return f"<pre>\n{html_code(node.content, fence_language(node.info))}</pre>\n"
         case "hr":
             return "<hr>\n"
         case "ordered_list":

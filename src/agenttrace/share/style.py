@@ -4,9 +4,11 @@ from __future__ import annotations
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1d2024;--soft:#5a5e65;--line:#dfdcd4;--back:#fdfcfa;--card:#f4f3ef;--bad:#a72f24;
---ask:#e4e7f3;--accent:#34509c;--add:#e2f0e4;--cut:#f8e3df;--mask:#f7dd8b;--note:#f6ead2}
+--ask:#e4e7f3;--accent:#34509c;--add:#e2f0e4;--cut:#f8e3df;--mask:#f7dd8b;--note:#f6ead2;
+--key:#34509c;--str:#1f6331;--num:#7d4a05;--fun:#7a3b78}
 @media (prefers-color-scheme:dark){:root{--ink:#e3e3df;--soft:#a3a8ae;--line:#2f343a;--back:#15181b;--card:#1c2024;
---bad:#f2938a;--ask:#262d3d;--accent:#9db4f2;--add:#183226;--cut:#3d2222;--mask:#5c4a14;--note:#33291a}}
+--bad:#f2938a;--ask:#262d3d;--accent:#9db4f2;--add:#183226;--cut:#3d2222;--mask:#5c4a14;--note:#33291a;
+--key:#9db4f2;--str:#8fcf9c;--num:#e5b87a;--fun:#dba4da}}
 *{box-sizing:border-box}
 body{margin:0 auto;padding:2rem 1.25rem 4rem;max-width:64rem;background:var(--back);color:var(--ink);
 font:14px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"PingFang SC","Microsoft YaHei","Noto Sans CJK SC",sans-serif}
@@ -29,8 +31,9 @@ overflow-wrap:anywhere}
 pre.prompt,pre.text{font:inherit} pre.prompt{background:var(--ask)} pre.text{background:none;padding:0}
 pre.thinking{font:inherit;font-style:italic;color:var(--soft);background:none;padding:0}
 pre.error{border-left:3px solid var(--bad)} pre.command{font-weight:600}
+.hk{color:var(--key)} .hs{color:var(--str)} .hn{color:var(--num)} .hf{color:var(--fun)} .hc{color:var(--soft)}
 .piece{display:block;content-visibility:auto;contain-intrinsic-size:auto 40rem}
-.diff{padding:.35rem 0} .diff span{display:block;padding:0 .75rem}
+.diff{padding:.35rem 0} .diff>span{display:block;padding:0 .75rem}
 .added{background:var(--add)} .removed{background:var(--cut)} .skipped{color:var(--soft)}
 .text{max-width:52rem;overflow-wrap:anywhere} .text>:first-child{margin-top:0}
 .text p,.text ul,.text ol,.text blockquote,.text table{margin:0 0 .6rem} .text ul,.text ol{padding-left:1.4rem}
@@ -58,7 +61,7 @@ bdi{unicode-bidi:isolate} footer{margin-top:3rem;font-size:.85em;border-top:1px 
 @media (max-width:40rem){body{padding:1rem .75rem 3rem} dl{grid-template-columns:1fr;gap:0} dd{margin-bottom:.35rem}
 .glimpse{max-width:100%}}
 @media print{:root{--ink:#000;--soft:#444;--line:#bbb;--back:#fff;--card:#fff;--bad:#900;--ask:#fff;--accent:#225;
---add:#e6f2e8;--cut:#f9e6e3;--mask:#eee;--note:#fff}
+--add:#e6f2e8;--cut:#f9e6e3;--mask:#eee;--note:#fff;--key:#225;--str:#141;--num:#520;--fun:#414}
 body{max-width:none;padding:0;font-size:11px} code,pre{font-size:10px} pre{border:1px solid var(--line)}
 h2,.head,summary{break-after:avoid} tr,.notes li{break-inside:avoid} summary::before{content:""}
 mark,.added,.removed{print-color-adjust:exact} mark{outline:1px solid #999}

@@ -5,6 +5,7 @@ A server opens the store of its machine, or that of a team: a ``StoreSource`` sa
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -32,6 +33,8 @@ class StoreVersion(NamedTuple):
 NO_STORE = StoreVersion(0, 0)
 #: Between two questions to a database on another machine whether it changed.
 _ASK_SECONDS = 0.25
+#: How long a store of this machine is asked often after a change of its files, and how often it is asked without one.
+_CHANGING_SECONDS, _QUIET_SECONDS = 1.0, 1.0
 
 
 class Current(Protocol):
@@ -77,6 +80,10 @@ class StoreSource(NamedTuple):
         """Whether the store has a place for the bookkeeping of rules."""
         return self.rules is not None or not isinstance(self.target, str)
 
+    def watch(self) -> ChangeWatch:
+        """Whether it is worth asking what changed."""
+        return ChangeWatch(self.target)
+
     def exists(self) -> bool:
         """Whether there is a store yet."""
         return isinstance(self.target, str) or self.target.exists()
@@ -90,6 +97,39 @@ class StoreSource(NamedTuple):
         if self.is_team:
             return self.team_store()
         return SqliteStore.open(Path(self.target), read_only=False, limits=self.limits)
+
+
+class ChangeWatch:
+    """Whether a store is worth asking what changed, from its files: a look costs a hundredth of a question.
+
+    A commit changes the size or the time of a file. Times are coarse, so after a change everything is asked for a
+    while; and now and then it is anyway. A database on another machine is always asked.
+    """
+
+    def __init__(self, target: Path | str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._files = () if isinstance(target, str) else (target, target.with_name(f"{target.name}-wal"))
+        self._seen: list[tuple[int, int, int] | None] = []
+        self._changed = self._asked = -math.inf
+
+    def due(self) -> bool:
+        """Whether to ask now."""
+        now = self._clock()
+        found = [_stamp(path) for path in self._files]
+        if found != self._seen:
+            self._seen, self._changed = found, now
+        due = not self._files or now - self._changed < _CHANGING_SECONDS or now - self._asked >= _QUIET_SECONDS
+        if due:
+            self._asked = now
+        return due
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class CurrentStore:

@@ -114,6 +114,9 @@ class Store(Protocol):
     def find_sessions(self, name: str) -> list[Session]:
         """The session of this key, or those whose id is ``name`` or begins with it, newest first; pruned ones too."""
 
+    def session_ids(self) -> list[str]:
+        """The ids of all sessions that have events and are shown in full, in any order."""
+
     def session_names(self, numbers: Sequence[int]) -> dict[int, SessionName]:
         """What these sessions are called, by number; pruned ones too."""
 

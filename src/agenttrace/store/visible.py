@@ -260,6 +260,9 @@ class VisibleStore(Store):
         found = self._store.find_sessions(name)
         return self._seen(each for each in found if each.id == number or self._sight.level(each) == "full")
 
+    def session_ids(self) -> list[str]:
+        return [each.session_id for each in self._store.sessions() if self._sight.level(each) == "full"]
+
     def session_names(self, numbers: Sequence[int]) -> dict[int, SessionName]:
         names = self._store.session_names(self._present(numbers))
         return {

@@ -159,20 +159,20 @@ def attention_of(
 
 def said(each: Attention) -> str:
     """An entry as commands say it."""
-    name, count = each.name or "", figures.count(each.count or 0)
+    name, number = each.name or "", each.count or 0
     share = f"{(each.share or 0):.0%} used"
     texts: dict[AttentionKind, str] = {
         "recorder_failing": "recording fails",
         "recorder_stopped": "the recorder is not running; start it with: agenttrace up",
-        "lines_quarantined": f"{count} lines could not be parsed; see: agenttrace quarantine",
+        "lines_quarantined": f"{figures.counted(number, 'line')} could not be parsed; see: agenttrace quarantine",
         "export_failing": f"export to {name} does not work",
-        "export_refused": f"{name} refused {count} spans; see: agenttrace export",
+        "export_refused": f"{name} refused {figures.counted(number, 'span')}; see: agenttrace export",
         "rule_paused": f"rule {name} is paused",
-        "rule_failing": f"rule {name} failed {count} times in a row",
+        "rule_failing": f"rule {name} failed {figures.counted(number, 'time')} in a row",
         "budget": f"budget {name}: {share}",
         "limit": f"limit of {name}, {each.period}: {share}",
         "calls_refused": "calls of applications are refused",
         "breaker_open": f"the breaker of {name} is open",
-        "jobs_failed": f"{count} jobs failed today",
+        "jobs_failed": f"{figures.counted(number, 'job')} failed today",
     }
     return f"{texts[each.kind]}: {each.detail}" if each.detail else texts[each.kind]

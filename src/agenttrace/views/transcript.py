@@ -16,6 +16,7 @@ from agenttrace.record.formats.contract import Content
 from agenttrace.record.texts.session_texts import SessionTexts
 from agenttrace.store.questions import MAIN_STREAM, SpanRow
 from agenttrace.views import figures
+from agenttrace.views.model_names import model_name
 from agenttrace.views.plain import hidden_replaced, one_line
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import MICROS, moment
@@ -119,7 +120,7 @@ def facts_of(session: Session, bill: costing.Bill) -> dict[str, str]:
         "Session": session.session_id,
         "Agent": " ".join(filter(None, (session.agent, session.version))),
         "Project": " ".join(filter(None, (session.project, session.branch and f"({session.branch})"))),
-        "Model": ", ".join(sorted(bill.models)) or session.model or "",
+        "Model": ", ".join(map(_model, sorted(bill.models) or [session.model or ""])),
         "Forked from": session.parent or "",
         "Time": " – ".join(clock(at) for at in (session.started_at, session.last_at) if at is not None),
         "Work": ", ".join(
@@ -134,6 +135,12 @@ def facts_of(session: Session, bill: costing.Bill) -> dict[str, str]:
         "Cost": " + ".join(amounts + unpriced),
     }
     return {name: one_line(text, 500) for name, text in found.items() if text}
+
+
+def _model(model: str) -> str:
+    """``Sonnet 4.5 (claude-sonnet-4-5)``."""
+    name = model_name(model)
+    return model if name == model else f"{name} ({model})"
 
 
 def heading_of(session: Session) -> str:

@@ -127,6 +127,7 @@ def test_a_name_is_a_key_an_id_or_the_beginning_of_one(made: list[Made]) -> None
     """A name that several sessions have is refused with all of them, one that none has with none."""
     with store_of(logs_of(made)) as store:
         everything = store.sessions()
+        assert sorted(store.session_ids()) == sorted(each.session_id for each in everything)
         names = {name[:length] for name in IDS for length in range(1, len(name) + 1)}
         for name in sorted({"", "nobody", "f" * 16, *names, *(session_key(each.id) for each in everything)}):
             expected = _named(everything, name) if name else set()

@@ -11,7 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
 from agenttrace.cli.output import styled
-from agenttrace.cli.sessions import STATE_STYLES, short_id
+from agenttrace.cli.session_ids import short_id
+from agenttrace.cli.sessions import STATE_STYLES
 from agenttrace.cli.terminal.line_list import LineList
 from agenttrace.cli.terminal.screens import TraceScreen
 from agenttrace.cli.terminal.session_tree import SessionScreen

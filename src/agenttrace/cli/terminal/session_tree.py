@@ -26,6 +26,7 @@ from agenttrace.store.questions import SpanView
 from agenttrace.store.store import Store
 from agenttrace.views import figures, money
 from agenttrace.views.calls import call_text
+from agenttrace.views.model_names import model_name
 from agenttrace.views.plain import one_line, safe
 from agenttrace.views.sessions import title_of
 from agenttrace.views.times import MICROS
@@ -131,7 +132,9 @@ class SessionScreen(TraceScreen):
         session, bill = self._loaded.session, self._loaded.bill
         title = one_line(title_of(session), 300) or "(no title)"
         self.heading = safe_title(title) + ("  (following)" if self._following else "")
-        agent = " ".join(filter(None, (opening.agent_title(session.agent), session.version, session.model)))
+        agent = " ".join(
+            filter(None, (opening.agent_title(session.agent), session.version, model_name(session.model or "")))
+        )
         used = "" if bill is None else f"{usage_text(bill.tokens)}, {money.cost_text(bill)}"
         work = ", ".join(
             (

@@ -220,6 +220,11 @@ def _joined(database: Database, session: Session, limits: StateLimits) -> Sessio
     return found[0] if found else session
 
 
+def session_ids(database: Database) -> list[str]:
+    """The ids of all sessions that have events."""
+    return [row[0] for row in database.rows(f"SELECT session_id FROM {SESSIONS} WHERE events > 0")]
+
+
 def session_names(database: Database, numbers: Sequence[int]) -> dict[int, SessionName]:
     """What these sessions are called, by number; pruned ones too."""
     query = f"SELECT id, session_id, {_TITLE} FROM {SESSIONS} WHERE id IN :numbers"

@@ -173,6 +173,9 @@ class ClickHouseStore(TeamStore):
     def find_sessions(self, name: str) -> list[Session]:
         return sessions.find_sessions(self.database, name, limits=self._limits)
 
+    def session_ids(self) -> list[str]:
+        return sessions.session_ids(self.database)
+
     def session_names(self, numbers: Sequence[int]) -> dict[int, SessionName]:
         return sessions.session_names(self.database, numbers)
 

@@ -224,6 +224,11 @@ def _joined(connection: sqlite3.Connection, session: Session, limits: StateLimit
     return found[0] if found else session
 
 
+def session_ids(connection: sqlite3.Connection) -> list[str]:
+    """The ids of all sessions that have events."""
+    return [row[0] for row in connection.execute(f"SELECT s.session_id FROM sessions s WHERE {RECORDED}")]
+
+
 def session_names(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, SessionName]:
     """What these sessions are called, by number; pruned ones too."""
     return {

@@ -175,6 +175,9 @@ class SqliteStore(Store):
     def find_sessions(self, name: str) -> list[Session]:
         return sessions.find_sessions(self.connection, name, limits=self._limits)
 
+    def session_ids(self) -> list[str]:
+        return sessions.session_ids(self.connection)
+
     def session_names(self, numbers: Sequence[int]) -> dict[int, SessionName]:
         return sessions.session_names(self.connection, numbers)
 

@@ -1,9 +1,10 @@
 """``GET /api/v1/live``: notifies subscribers of changes in the store, as server-sent events.
 
-While there is a subscriber, one task polls for commits. Each message is encoded once for all subscribers, and the spans
-of a session are read only where a subscriber watches it and it did change. The texts of those spans are sent with them:
-fifty pages that show a working agent would each ask for them ten times a second. A slow subscriber delays no other one:
-beyond a limit its messages are dropped, and a reset tells it to load everything again.
+While there is a subscriber, one task polls for commits: it looks at the files of the store, and asks the store where
+they changed. Each message is encoded once for all subscribers, and the spans of a session are read only where a
+subscriber watches it and it did change. The texts of those spans are sent with them: fifty pages that show a working
+agent would each ask for them ten times a second. A slow subscriber delays no other one: beyond a limit its messages are
+dropped, and a reset tells it to load everything again.
 
 A message moves a subscriber's cursor only when everything up to there was sent, so that a connection may break between
 any two: spans are sent first, and keep the cursor; the rows of the sessions follow, and move it.
@@ -217,8 +218,11 @@ class Hub:
     # -- notifying --------------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        failing = False
+        failing, watch = False, self._reader.source.watch()
         while self._subscribers:
+            if not failing and not watch.due():
+                await asyncio.sleep(POLL_SECONDS)
+                continue
             try:
                 await self._round()
                 await self._send_notices()
