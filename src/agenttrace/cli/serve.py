@@ -12,6 +12,7 @@ import typer
 from agenttrace.cli import output
 from agenttrace.cli.asking import database_errors, described_catalog, require_run_half
 from agenttrace.cli.errors import UsageError
+from agenttrace.cli.invocation import program_line
 from agenttrace.cli.options import AsJsonLine, Host, Port
 from agenttrace.cli.stopping import until_stopped
 from agenttrace.config import Settings, load_settings
@@ -74,6 +75,7 @@ def _run(settings: Settings, *, role: str, as_json: bool) -> None:
             worker=role == "worker",
             stop=stop,
             on_ready=lambda ready: announce(ready, as_json=as_json),
+            program=program_line(anywhere=True),
         )
 
     with database_errors(settings.database.url):
