@@ -22,6 +22,7 @@ export { Bar, Facts, Grid, Page, Section, Stat, Stats, useTitle } from "./layout
 export { guessed, isTraceback, languageOf } from "./language";
 export { safeAddress } from "./links";
 export { Markdown } from "./markdown";
+export { NARROW, useMedia } from "./media";
 export type { MeterPart } from "./meter";
 export { BudgetMeter, Meter } from "./meter";
 export { ModelName } from "./model-name";
