@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, ViewportSize, expect
+from playwright.sync_api import FloatRect, Locator, Page, ViewportSize, expect
 
 from .conftest import FAILING, Visit, key_of, overflow, settled
 
@@ -47,6 +47,7 @@ def opened(visit: Visit) -> Page:
 def test_the_header_of_a_session(visit: Visit) -> None:
     """Its figures are on one line on a laptop, its actions on a phone; the words in its search are whole."""
     page = opened(visit)
+    assert lines(page.get_by_role("group", name="View and filters")) == 1
     figures = page.locator("dl", has=page.get_by_text("duration", exact=True)).first
     assert lines(figures) == 1
     needed = page.locator("#session-search").evaluate(
@@ -124,6 +125,33 @@ def test_figures_of_projects_on_a_phone(visit: Visit) -> None:
     table = page.get_by_role("table", name="Top projects")
     expect(table.locator("tbody tr").first).to_be_visible()
     assert table.locator("tbody td:not([aria-hidden])").evaluate_all(CUT) == []
+
+
+def test_the_overview_on_a_large_screen(visit: Visit) -> None:
+    """Three columns, which are those of the periods above them, and end together; on a laptop two."""
+    page = visit.open("/", width=1920, height=1080)
+    expect(page.get_by_role("region", name="Tools that fail most")).to_be_visible()
+    column = {
+        name: box(page, name) for name in ("Needs you", "Activity", "Working now", "Top projects", "Last 30 days")
+    }
+    column |= {name: box(page, name) for name in ("Today", "This week", "This month", "Tools that fail most")}
+    tops = [("Today", "Needs you", "Activity"), ("This week", "Working now", "Top projects")]
+    for names in (*tops, ("This month", "Last 30 days", "Tools that fail most")):
+        assert len({round(column[name]["x"]) for name in names}) == 1
+    ends = {
+        round(column[name]["y"] + column[name]["height"])
+        for name in ("Activity", "Top projects", "Tools that fail most")
+    }
+    assert len(ends) == 1
+    page.set_viewport_size({"width": 1280, "height": 900})
+    expect(page.get_by_role("region", name="Activity")).to_be_visible()
+    assert box(page, "Last 30 days")["x"] == box(page, "Needs you")["x"]
+
+
+def box(page: Page, name: str) -> FloatRect:
+    found = page.get_by_role("region", name=name, exact=True).bounding_box()
+    assert found is not None
+    return found
 
 
 def test_filters_of_runs_on_a_phone(visit: Visit) -> None:

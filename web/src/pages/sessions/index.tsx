@@ -66,6 +66,11 @@ export default function Sessions() {
           more={<MarkAll found={found} short />}
         />
         <div className={styles.chips}>
+          {countSet(view.filters) > 0 && (
+            <Button tone="quiet" small icon="close" onClick={clear}>
+              {t.clearFilters}
+            </Button>
+          )}
           <SavedViews page="sessions" search={searchOf(view)} onApply={(saved) => apply(viewOf(saved))} />
           {titlesOnly && view.filters.q !== "" && (
             <Button tone="quiet" small icon="search" onClick={() => setTitlesOnly(false)}>
@@ -146,7 +151,6 @@ function Controls({ view, onChange, onView, onClear, more }: ControlsProps) {
     <>
       <div className={styles.bar} role="group" aria-label={t.filters}>
         <FilterControls filters={view.filters} onChange={onChange} />
-        {clear}
       </div>
       <div className={styles.narrow}>
         <Button icon="filter" onClick={() => setOpen(true)}>
