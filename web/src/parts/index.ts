@@ -30,7 +30,7 @@ export type { Option } from "./multi-select";
 export { MultiSelect } from "./multi-select";
 export { Popup } from "./popup";
 export { StateMark } from "./state-mark";
-export { Empty, Failed, Loaded, Loading, sentence, useLater } from "./states";
+export { Empty, Failed, Loaded, Loading, sentence, useLater, useSteadyError } from "./states";
 export type { Column, Sort } from "./table";
 export { Table } from "./table";
 export { beginning, visible } from "./text";

@@ -5,7 +5,7 @@ import { useMemo } from "react";
 import { ProblemError } from "../../api/client";
 import { keyOf, useGet } from "../../api/queries";
 import type { JobDetail, RunList } from "../../api/shapes";
-import { Empty, LinkButton, Loaded, Page, Section, Text, visible } from "../../parts";
+import { Empty, LinkButton, Loaded, Page, Section, Text, useSteadyError, visible } from "../../parts";
 import { useText } from "../../text";
 import { address, useParam } from "../../url";
 import { ChainView } from "./chain-view";
@@ -26,15 +26,16 @@ export function JobPage({ id }: { id: string }) {
   const every = known && isOver(known.status) ? 30_000 : 2000;
   const query = useGet<JobDetail>(path, {}, { every });
   const job = query.data;
+  const error = useSteadyError(query);
   const title = t.jobNumber(Number(id));
-  if (!job && isAway(query.error)) {
+  if (!job && isAway(error)) {
     return (
       <Page title={title}>
-        <Unavailable error={query.error} />
+        <Unavailable error={error} />
       </Page>
     );
   }
-  if (!job && query.error instanceof ProblemError && query.error.status < 500) {
+  if (!job && error instanceof ProblemError && error.status < 500) {
     return (
       <Page title={title}>
         <Empty icon="runs" title={t.detail.noJob}>

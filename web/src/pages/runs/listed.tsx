@@ -2,7 +2,7 @@
 import type { ReactNode } from "react";
 
 import type { Pages } from "../../api/queries";
-import { Button, Empty, LinkButton, Loaded } from "../../parts";
+import { Button, Empty, LinkButton, Loaded, useSteadyError } from "../../parts";
 import { useText } from "../../text";
 import { useParams } from "../../url";
 import styles from "./runs.module.css";
@@ -22,7 +22,8 @@ interface ListedProps<T> {
 
 export function Listed<T>({ pages, bar, filtered, none, children }: ListedProps<T>) {
   const t = useText(text);
-  if (isAway(pages.error) && pages.data === undefined) return <Unavailable error={pages.error} />;
+  const error = useSteadyError(pages);
+  if (isAway(error) && pages.data === undefined) return <Unavailable error={error} />;
   return (
     <div className={styles.stack}>
       {bar}
