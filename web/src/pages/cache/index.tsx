@@ -7,7 +7,7 @@ import type { Column } from "../../parts";
 import { Bar, Button, Empty, Loaded, Page, SearchInput, Select, StateMark, Table, Text, Time, useSteadyError } from "../../parts";
 import { useText } from "../../text";
 import { useParams } from "../../url";
-import { Unavailable, isAway } from "../runs/unavailable";
+import { Away, isAway } from "../runs/away";
 import type { Target } from "./invalidate";
 import { Invalidate } from "./invalidate";
 import { Result } from "./result";
@@ -30,7 +30,7 @@ export default function Cache() {
   if (pages.data === undefined && isAway(error)) {
     return (
       <Page title={t.title}>
-        <Unavailable error={error} />
+        <Away error={error} />
       </Page>
     );
   }

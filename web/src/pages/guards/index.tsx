@@ -7,7 +7,7 @@ import { useFormat } from "../../format";
 import type { Column } from "../../parts";
 import { BudgetMeter, Grid, Loaded, Meter, Page, Section, Table, Text, Time, useSteadyError } from "../../parts";
 import { useText } from "../../text";
-import { Unavailable, isAway } from "../runs/unavailable";
+import { Away, isAway } from "../runs/away";
 import { Breakers } from "./breakers";
 import { text } from "./text";
 
@@ -18,7 +18,7 @@ export default function Guards() {
   if (found.data === undefined && isAway(error)) {
     return (
       <Page title={t.title}>
-        <Unavailable error={error} />
+        <Away error={error} />
       </Page>
     );
   }

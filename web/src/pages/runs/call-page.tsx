@@ -8,13 +8,14 @@ import { useFormat } from "../../format";
 import { Copy, Empty, Facts, Grid, LinkButton, Loaded, Page, Section, Text, Time, useSteadyError } from "../../parts";
 import { useText, useTitle } from "../../text";
 import { address } from "../../url";
+import { isAway } from "./away";
 import { roughly } from "./figures";
 import { MessageView } from "./message-view";
 import styles from "./runs.module.css";
 import { CallMark, isOver } from "./statuses";
 import { text } from "./text";
 import { TraceLink } from "./trace-link";
-import { Unavailable, isAway } from "./unavailable";
+import { Unavailable } from "./unavailable";
 
 export function CallPage({ id }: { id: string }) {
   const t = useText(text);

@@ -8,6 +8,7 @@ import type { JobDetail, RunList } from "../../api/shapes";
 import { Empty, LinkButton, Loaded, Page, Section, Text, useSteadyError, visible } from "../../parts";
 import { useText } from "../../text";
 import { address, useParam } from "../../url";
+import { isAway } from "./away";
 import { ChainView } from "./chain-view";
 import { estimatedCalls, firstToSee } from "./figures";
 import { JobActions } from "./job-actions";
@@ -16,7 +17,7 @@ import styles from "./runs.module.css";
 import { JobMark, isOver } from "./statuses";
 import { StepDetail } from "./step-detail";
 import { text } from "./text";
-import { Unavailable, isAway } from "./unavailable";
+import { Unavailable } from "./unavailable";
 
 export function JobPage({ id }: { id: string }) {
   const t = useText(text);

@@ -5,9 +5,10 @@ import type { Pages } from "../../api/queries";
 import { Button, Empty, LinkButton, Loaded, useSteadyError } from "../../parts";
 import { useText } from "../../text";
 import { useParams } from "../../url";
+import { isAway } from "./away";
 import styles from "./runs.module.css";
 import { text } from "./text";
-import { Command, Unavailable, isAway } from "./unavailable";
+import { Command, Unavailable } from "./unavailable";
 import { NO_FILTERS } from "./use-filters";
 
 interface ListedProps<T> {

@@ -1,17 +1,11 @@
 /** Why applications cannot be run, and what to do about it. */
 import { Link } from "wouter";
 
-import { ProblemError } from "../../api/client";
 import { Code, Copy, Empty, Icon, Text, sentence } from "../../parts";
 import { useTypeable } from "../../program";
 import { useText } from "../../text";
 import styles from "./runs.module.css";
 import { text } from "./text";
-
-/** Whether the server answered that the run half is not available. */
-export function isAway(error: unknown): boolean {
-  return error instanceof ProblemError && error.status === 503;
-}
 
 export function Unavailable({ error }: { error: unknown }) {
   const t = useText(text);
