@@ -43,7 +43,7 @@ function early(): Plugin {
 const NOTICES = "third-party-notices.txt";
 
 /** Pages that use a module of the shared file. */
-const SHARED = 4;
+const SHARED = 5;
 
 export default defineConfig({
   base: "/",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -266,6 +268,8 @@ def new_user(tmp_path_factory: pytest.TempPathFactory, databases: Databases) -> 
     program = Program(user)
     program.home.mkdir(mode=0o700)
     program.environment["AGENTTRACE_DATABASE_URL"] = databases()
+    # As where it is installed: the commands that pages advise are the same in every checkout.
+    program.environment["PATH"] += f"{os.pathsep}{Path(sys.executable).parent}"
     return program
 
 

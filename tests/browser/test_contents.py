@@ -50,7 +50,9 @@ def test_overview(visit: Visit, told: Program) -> None:
     expect(projects).to_have_count(len(seen["projects"]))
     needs = page.get_by_role("region", name="Needs you")
     expect(needs.get_by_role("link", name="1 line could not be parsed")).to_be_visible()
-    expect(page.get_by_text("Applications are not configured.")).to_be_visible()
+    # Who only records is not told what applications would need.
+    expect(page.get_by_text("No LLM applications are configured.")).to_be_visible()
+    expect(page.get_by_text("DASHSCOPE")).to_have_count(0)
     page.get_by_role("region", name="Activity").get_by_role("radio", name="Table").click()
     table = page.get_by_role("table", name="Responses by day and hour, last 4 weeks")
     totals = [cell.inner_text() for cell in table.locator("tbody td:nth-child(2)").all()]

@@ -41,6 +41,13 @@ on = "tool.failed"
 start = "all"
 do = ["nowhere"]
 
+[rules.others]
+on = "tool.failed"
+start = "all"
+settle = "1s"
+where = { agent = "another" }
+do = ["desktop"]
+
 [actions.nowhere]
 type = "webhook"
 url = "http://127.0.0.1:9/hidden-path"
@@ -60,14 +67,16 @@ window.Notification = class {
 
 @pytest.fixture(scope="module")
 def ruled(tmp_path_factory: pytest.TempPathFactory, databases: Databases, browser: Browser) -> Iterator[running]:
-    """Two rules that a failed tool has fired: one was shown, the other refused to send."""
+    """Two rules that a failed tool has fired: one was shown, the other refused to send; and one that did not fire."""
     program = new_user(tmp_path_factory, databases)
     (program.home / "agenttrace.toml").write_text(RULES)
     write_extra_logs(program)
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS"):
         program.environment.pop(name, None)
     with running(program) as found:
-        eventually(lambda: {each["state"] for each in log(program)} == {"done", "failed"}, "the rules to fire")
+        eventually(
+            lambda: {each["state"] for each in log(program)} == {"done", "failed", "skipped"}, "the rules to fire"
+        )
         yield found
 
 
@@ -136,7 +145,7 @@ def test_the_log_says_what_fired_and_why_not(look: Visit) -> None:
     rows.first.get_by_role("link", name="span").click()
     expect(page).to_have_url(re.compile(rf"/sessions/{key_of('agenttrace', FAILING)}\?.*span="))
     page.get_by_role("button", name="Rules", exact=True).click()
-    expect(page.get_by_role("dialog").get_by_role("table", name="Log").locator("tbody tr")).to_have_count(2)
+    expect(page.get_by_role("dialog").get_by_role("table", name="Log").locator("tbody tr")).to_have_count(3)
 
 
 def test_a_rule_is_written_tried_and_then_switched_on(look: Visit, ruled: running) -> None:
@@ -290,6 +299,20 @@ def test_a_notification_is_shown_once_by_one_of_two_pages(look: Visit, ruled: ru
     eventually(shown, "the notification")
     time.sleep(0.5)
     assert shown() == 1
+
+
+def test_the_log_lists_what_did_not_fire_where_it_is_asked_for(look: Visit, ruled: running) -> None:
+    """At first only what became something; with the rest by a checkbox, which is in the address."""
+    page = look.open("/rules")
+    rows = page.get_by_role("table", name="Log").locator("tbody tr")
+    decided = log(ruled.program)
+    quiet = [each for each in decided if each["state"] == "skipped"]
+    assert quiet
+    expect(rows).to_have_count(len(decided) - len(quiet))
+    expect(rows.filter(has_text="did not fire")).to_have_count(0)
+    page.get_by_label("Show what did not fire").check()
+    expect(rows).to_have_count(len(decided))
+    expect(page).to_have_url(re.compile(r"skipped="))
 
 
 def test_by_keys_alone(look: Visit) -> None:

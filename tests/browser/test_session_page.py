@@ -219,6 +219,27 @@ def test_by_keys_alone(look: Visit) -> None:
     expect(page).to_have_url(re.compile(r"/sessions\?agent=claude-code&sort=started"))
 
 
+@pytest.mark.parametrize(("path", "asked"), [("/runs", "jobs"), ("/guards", "guards"), ("/cache", "cache")])
+def test_pages_of_applications_where_there_are_none(look: Visit, path: str, asked: str) -> None:
+    """They say so, and go on saying so while they ask again."""
+    page = look.open(path)
+    expect(page.get_by_text("Applications are not configured", exact=True)).to_be_visible()
+    expect(page.get_by_text("agenttrace apps shows what to set")).to_be_visible()
+    page.evaluate(
+        """() => {
+          const main = document.querySelector("main");
+          const look = () => { window.gone ||= !main.textContent.includes("Applications are not configured"); };
+          new MutationObserver(look).observe(main, { subtree: true, childList: true });
+          window.gone = false;
+        }"""
+    )
+    for _ in range(2):
+        with page.expect_response(lambda found: f"/api/v1/{asked}" in found.url) as answer:
+            pass
+        assert answer.value.status == 503
+    assert page.evaluate("window.gone") is False
+
+
 @pytest.mark.parametrize(
     ("width", "theme", "language"), [(1280, "light", "en-US"), (1920, "dark", "zh-CN"), (390, "dark", "en-US")]
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -440,3 +441,20 @@ def test_advice_of_a_server_can_be_typed(
     advised = re.findall(r"(\S*)agenttrace (?:open|user|apps)", told)
     assert len(advised) == 8
     assert {os.path.normpath(each) for each in advised} == {os.path.relpath(tmp_path)}
+
+
+def test_advice_for_a_program_that_is_not_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its script, which the page gives as it works in every directory; also of a process that the program started."""
+    script = tmp_path / "a b" / "agenttrace"
+    script.parent.mkdir()
+    script.touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(invocation, "temporary_environment", lambda: None)
+    for started in (["a b/agenttrace", "up"], ["/x/main.py", "up"]):
+        monkeypatch.setattr(sys, "argv", started)
+        monkeypatch.setattr(sys, "executable", str(script.with_name("python")))
+        assert invocation.program_line() == "'a b/agenttrace'"
+        assert invocation.program_line(anywhere=True) == f"'{script}'"
+    script.unlink()
+    assert invocation.program_line() == "agenttrace"

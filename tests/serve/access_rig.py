@@ -35,6 +35,7 @@ from agenttrace.serve.metrics import Metrics
 from agenttrace.serve.problems import ProblemError, add_handlers
 
 PASSWORD = "correct horse battery staple"
+PROGRAM = "/opt/agenttrace/bin/agenttrace"
 LARGEST_BODY = 10_000
 
 
@@ -61,7 +62,8 @@ def small_app(access: AccessStore, bind: str, settings: ServeSettings, provider:
     """Put together in the order in which the server has it."""
     app = FastAPI(docs_url=None, redoc_url=None)
     app.state.access, app.state.changes, app.state.events = access, [], asyncio.Queue()
-    app.include_router(access_router(access, settings, sso=None if provider is None else provider.settings.title))
+    sso = None if provider is None else provider.settings.title
+    app.include_router(access_router(access, settings, sso=sso, program=PROGRAM))
     if provider is not None:
         app.include_router(oidc_router(access, provider, settings.login_hours))
     _add_endpoints(app)

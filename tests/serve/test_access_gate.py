@@ -19,7 +19,7 @@ from agenttrace.serve.access.access_store import AccessStore
 from agenttrace.serve.access.cookie import NAME as COOKIE
 from agenttrace.serve.access.gate import SECURITY_HEADERS
 
-from .access_rig import LARGEST_BODY, Clock, Rig, asked, password_hash, run_guarded, small_app, status_of
+from .access_rig import LARGEST_BODY, PROGRAM, Clock, Rig, asked, password_hash, run_guarded, small_app, status_of
 
 AWAY = {"Host": "10.0.0.5"}
 LOOK, CHANGE, LIVE = "/api/v1/things", "/api/v1/things/a", "/api/v1/live"
@@ -74,6 +74,8 @@ def test_who_is_logged_in(home: Path, bind: str, login: str, headers: dict[str, 
             assert (me["name"] or "") == (name if who in lets_in else "")
             assert me["login_required"] is ("nobody" not in lets_in)
             assert me["by_link"] is (lets_in == {"user", "local"})
+            # Where the program is: only for users, and those who run it to get in.
+            assert me["program"] == (PROGRAM if who in lets_in or me["by_link"] else "agenttrace")
         assert await status_of(app, "GET", "/", sent) == 200
         api, _ = access.tokens.create("ci", "viewer", None)
         found = await asked(app, "GET", LOOK, [*sent, ("authorization", f"Bearer {api}")])

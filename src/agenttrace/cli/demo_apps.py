@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agenttrace.cli import output
+from agenttrace.cli.invocation import program_line
 from agenttrace.cli.serve import shown_link
 from agenttrace.cli.token import signed_token
 from agenttrace.config import Settings, load_settings
@@ -186,6 +187,7 @@ async def process(settings: Settings, variables: Mapping[str, str]) -> AsyncIter
             stop=stop,
             on_ready=ready.set_result,
             environ={**os.environ, **variables},
+            program=program_line(anywhere=True),
         )
     )
     try:

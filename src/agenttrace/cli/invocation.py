@@ -23,8 +23,11 @@ def temporary_environment(prefix: str = sys.prefix) -> Literal["uvx", "pipx run"
     return "pipx run" if _PIPX_RUN.search(prefix.rstrip("/\\")) else None
 
 
-def program_line() -> str:
-    """The command for this program in another terminal: its name where that is on PATH, else what starts it."""
+def program_line(*, anywhere: bool = False) -> str:
+    """The command for this program in another terminal: its name where that is on PATH, else what starts it.
+
+    With ``anywhere`` it works in every directory, not only in this one.
+    """
     runner = temporary_environment()
     if runner is not None:
         from agenttrace.views.resume import quoted
@@ -32,9 +35,20 @@ def program_line() -> str:
         source = _source()
         option = {"uvx": "--from", "pipx run": "--spec"}[runner]
         return f"{runner} {option} {quoted(source)} agenttrace" if source else f"{runner} agenttrace"
-    if shutil.which("agenttrace") is not None or not sys.argv[0].endswith("agenttrace"):
+    script = None if shutil.which("agenttrace") else _script()
+    if script is None:
         return "agenttrace"
-    return os.path.relpath(sys.argv[0])
+    from agenttrace.views.resume import quoted
+
+    return quoted(os.path.abspath(script) if anywhere else os.path.relpath(script))
+
+
+def _script() -> str | None:
+    """The script that started this program; of a process that it started, the one beside its Python."""
+    if sys.argv[0].endswith("agenttrace"):
+        return sys.argv[0]
+    beside = Path(sys.executable).with_name("agenttrace")
+    return str(beside) if beside.is_file() else None
 
 
 def _source() -> str | None:

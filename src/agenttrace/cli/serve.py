@@ -75,6 +75,7 @@ def _run(settings: Settings, *, role: str, as_json: bool) -> None:
             worker=role == "worker",
             stop=stop,
             on_ready=lambda ready: announce(ready, as_json=as_json),
+            program=program_line(anywhere=True),
         )
 
     with database_errors(settings.database.url):

@@ -13,6 +13,7 @@ from agenttrace.cli import opening, output, team_export, team_import
 from agenttrace.cli.access import audited_change
 from agenttrace.cli.errors import CommandError, UsageError
 from agenttrace.cli.grouping import ListFirst, StatusFirst
+from agenttrace.cli.invocation import program_line
 from agenttrace.cli.options import ROLES, AsJson, AsJsonLine, Host, Machine, Person, Port, Role
 from agenttrace.cli.team_lists import show_machines, show_status, show_users
 from agenttrace.config import Settings, ensure_home, load_settings
@@ -92,6 +93,7 @@ def serve(host: Host = None, port: Port = None, store: Store = None, as_json: As
             stop=stop,
             on_ready=lambda ready: announce(ready, as_json=as_json, brief=True),
             team=source,
+            program=program_line(anywhere=True),
         )
 
     with running_team_rules(settings, source):

@@ -111,6 +111,7 @@ def run_half(settings: Settings, *, until: Stop, as_json: bool, browser: bool = 
             stop=stop,
             on_ready=on_ready,
             explain=lambda error: explained(settings.database.url, error),
+            program=program_line(anywhere=True),
         )
 
     return beside(main, _not_serving, until=until)

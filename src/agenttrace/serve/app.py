@@ -54,11 +54,12 @@ def create_app(
     problem: str | None = None,
     run_half: RunHalf | None = None,
     team: StoreSource | None = None,
+    program: str = "agenttrace",
 ) -> FastAPI:
     """The application; without an engine it shows what was recorded, and ``problem`` says why nothing can be run.
 
     ``team``: the store of a team, which is shown in place of this machine's, and takes the rows of other machines. Its
-    members and viewers do not see everything.
+    members and viewers do not see everything. ``program``: what the commands that the page advises begin with.
 
     The caller closes the engine after the application has stopped. The server calls ``app.state.context.close()`` for
     what the application opened.
@@ -82,7 +83,7 @@ def create_app(
         app.include_router(persons_router(context.access, context.storing))
     provider = open_provider(settings.team.oidc)
     sso = None if provider is None else settings.team.oidc.title
-    app.include_router(access_router(context.access, settings.serve, sso=sso))
+    app.include_router(access_router(context.access, settings.serve, sso=sso, program=program))
     if provider is not None:
         app.include_router(oidc_router(context.access, provider, settings.serve.login_hours))
     for router in api_routers(context):

@@ -65,11 +65,13 @@ async def run_process(
     environ: Mapping[str, str] = os.environ,
     explain: Explain | None = None,
     team: StoreSource | None = None,
+    program: str = "agenttrace",
 ) -> None:
     """Run until ``stop`` is set, then drain: what was accepted is finished, recorded or left to another worker.
 
     With ``explain`` the server shows what was recorded even where the database of the run half cannot be used. Without
     an application to call, and without a database from before, none is started. The server of a ``team`` runs none.
+    Commands that the page advises begin with ``program``.
     """
     async with AsyncExitStack() as stack:
         if team is None:
@@ -86,7 +88,7 @@ async def run_process(
             reach: dict[str, Any] = {}
             if server:
                 listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-                app = create_app(engine, settings, run_half=half, team=team)
+                app = create_app(engine, settings, run_half=half, team=team, program=program)
                 serving = serve(
                     app,
                     settings.serve.host,

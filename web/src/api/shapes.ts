@@ -1173,6 +1173,7 @@ export interface Catalog {
 /** Whether the run half works, and the state of its guards and jobs. */
 export interface RunState {
   available: boolean;
+  used: boolean;
   reason: string | null;
   missing: string[];
   budget: Budget | null;
@@ -1671,6 +1672,7 @@ export interface Me {
   users_exist: boolean;
   sso: string | null;
   csrf: string | null;
+  program: string;
   version: string;
 }
 

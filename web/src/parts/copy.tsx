@@ -3,6 +3,7 @@ import { useEffect, useState } from "react";
 
 import { useText } from "../text";
 import { Button, IconButton } from "./button";
+import type { IconName } from "./icon";
 import { toast } from "./toast";
 import { text } from "./words";
 
@@ -17,9 +18,11 @@ interface CopyProps {
   hint?: string;
   /** As high as other buttons, beside them. */
   large?: boolean;
+  /** Of what is copied, where several things can be. */
+  of?: IconName;
 }
 
-export function Copy({ text: source, label, hint, large }: CopyProps) {
+export function Copy({ text: source, label, hint, large, of = "copy" }: CopyProps) {
   const t = useText(text);
   const [done, setDone] = useState(false);
   useEffect(() => {
@@ -28,7 +31,7 @@ export function Copy({ text: source, label, hint, large }: CopyProps) {
     return () => window.clearTimeout(timer);
   }, [done]);
   const run = () => void copy(source).then(setDone, () => toast(t.copyFailed, { failed: true }));
-  const icon = done ? "check" : "copy";
+  const icon = done ? "check" : of;
   if (label) {
     return (
       <Button icon={icon} small={!large} title={hint} onClick={run}>

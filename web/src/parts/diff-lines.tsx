@@ -15,12 +15,13 @@ import { text } from "./words";
 interface DiffLinesProps {
   before: string;
   after: string;
+  numbered: boolean;
   label: string;
 }
 
 const ROWS_MOST = 2000;
 
-export default function DiffLines({ before, after, label }: DiffLinesProps) {
+export default function DiffLines({ before, after, numbered, label }: DiffLinesProps) {
   const t = useText(text);
   const changes = useMemo(() => diffLines(before, after, { timeout: 1000 }), [before, after]);
   if (!changes) {
@@ -31,7 +32,7 @@ export default function DiffLines({ before, after, label }: DiffLinesProps) {
       </>
     );
   }
-  return <Rows rows={rowsOf(changes)} label={label} />;
+  return <Rows rows={rowsOf(changes, numbered)} label={label} />;
 }
 
 function Rows({ rows, label }: { rows: DiffRow[]; label: string }) {

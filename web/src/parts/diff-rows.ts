@@ -22,7 +22,8 @@ export interface DiffBlock {
 /** Lines that are shown around a change. */
 const AROUND = 3;
 
-export function rowsOf(changes: readonly Change[]): DiffRow[] {
+/** The lines of two texts; without `numbered` their numbers are not those of the file, and are left out. */
+export function rowsOf(changes: readonly Change[], numbered: boolean): DiffRow[] {
   let before = 0;
   let after = 0;
   return changes.flatMap(({ value, added, removed }) => {
@@ -33,7 +34,7 @@ export function rowsOf(changes: readonly Change[]): DiffRow[] {
       if (!added) before += 1;
       if (!removed) after += 1;
       const change = added ? "added" : removed ? "removed" : null;
-      return { change, before: added ? null : before, after: removed ? null : after, text };
+      return { change, before: added || !numbered ? null : before, after: removed || !numbered ? null : after, text };
     });
   });
 }

@@ -12,13 +12,15 @@ const Lines = lazy(() => import("./diff-lines"));
 interface DiffViewProps {
   before: string;
   after: string;
+  /** Whether both texts begin where the file does: else the numbers of their lines are not known. */
+  numbered: boolean;
   label: string;
 }
 
 /** A diff takes quadratic time in the number of differences: beyond this limit both texts are shown in full. */
 const MOST = 400_000;
 
-export function DiffView({ before, after, label }: DiffViewProps) {
+export function DiffView({ before, after, numbered, label }: DiffViewProps) {
   const t = useText(text);
   if (before.length + after.length > MOST) {
     return (
@@ -34,7 +36,7 @@ export function DiffView({ before, after, label }: DiffViewProps) {
   return (
     <Boundary instead={(error, retry) => <Failed error={error} retry={retry} />}>
       <Suspense fallback={<Loading />}>
-        <Lines before={before} after={after} label={label} />
+        <Lines before={before} after={after} numbered={numbered} label={label} />
       </Suspense>
     </Boundary>
   );

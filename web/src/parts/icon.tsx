@@ -24,6 +24,8 @@ const PATHS = {
   search: "M7 2.5a4.5 4.5 0 1 0 .01 0M10.3 10.3l3.2 3.2",
   close: "M4 4l8 8M12 4l-8 8",
   menu: "M2.5 4.5h11M2.5 8h11M2.5 11.5h11",
+  hash: "M6.5 2.5l-1.5 11M11 2.5l-1.5 11M3 6h10.5M2.5 10H13",
+  terminal: "M2 3h12v10H2zM4.5 6l2 2-2 2M8.5 10h3",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
   check: "M3 8.5l3.5 3.5L13 4.5",
   down: "M4 6l4 4 4-4",

@@ -22,6 +22,7 @@ export { Bar, Facts, Grid, Page, Section, Stat, Stats, useTitle } from "./layout
 export { guessed, isTraceback, languageOf } from "./language";
 export { safeAddress } from "./links";
 export { Markdown } from "./markdown";
+export { NARROW, useMedia } from "./media";
 export type { MeterPart } from "./meter";
 export { BudgetMeter, Meter } from "./meter";
 export { ModelName } from "./model-name";
@@ -29,7 +30,7 @@ export type { Option } from "./multi-select";
 export { MultiSelect } from "./multi-select";
 export { Popup } from "./popup";
 export { StateMark } from "./state-mark";
-export { Empty, Failed, Loaded, Loading, sentence, useLater } from "./states";
+export { Empty, Failed, Loaded, Loading, sentence, useLater, useSteadyError } from "./states";
 export type { Column, Sort } from "./table";
 export { Table } from "./table";
 export { beginning, visible } from "./text";

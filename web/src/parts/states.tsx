@@ -99,9 +99,18 @@ interface LoadedProps<T> {
   children: (data: T) => ReactNode;
 }
 
+/** Why there is no answer, also while it is asked for again: what polls would otherwise flicker. */
+export function useSteadyError({ data, error }: Pick<Asked<unknown>, "data" | "error">): Error | null {
+  const [last, setLast] = useState<Error | null>(null);
+  if (data !== undefined && last !== null) setLast(null);
+  if (data === undefined && error !== null && error !== last) setLast(error);
+  return data === undefined ? (error ?? last) : error;
+}
+
 /** The answer of a query, or its loading or failed state; an old answer stays while a new one fails. */
 export function Loaded<T>({ query, lines, children }: LoadedProps<T>) {
+  const error = useSteadyError(query);
   if (query.data !== undefined) return <>{children(query.data)}</>;
-  if (query.error) return <Failed error={query.error} retry={() => void query.refetch()} />;
+  if (error) return <Failed error={error} retry={() => void query.refetch()} />;
   return <Loading lines={lines} />;
 }

@@ -1,8 +1,14 @@
 /** Rows with named columns; on narrow screens each row is a card. */
 import type { ReactNode } from "react";
+import { useState } from "react";
 
+import { useFormat } from "../format";
+import { useText } from "../text";
+import { Button } from "./button";
 import { Icon } from "./icon";
+import { NARROW, useMedia } from "./media";
 import styles from "./table.module.css";
+import { text } from "./words";
 
 export interface Column<T> {
   /** Also the name to sort by. */
@@ -36,15 +42,23 @@ interface TableProps<T> {
   chosen?: string | number | null;
   /** A click anywhere in the row; the same must be reachable by a link or button in a cell. */
   onOpen?: (row: T) => void;
+  /** Where the columns have no room the table is moved sideways, not the page. */
+  scrolls?: boolean;
   /** Below the rows: sums. */
   foot?: (column: Column<T>) => ReactNode;
 }
 
+/** So many rows at first where they are cards: each is as high as many rows. */
+const CARDS = 10;
+
 export function Table<T>(props: TableProps<T>) {
-  const { label, columns, rows, rowKey, chosen, onOpen, foot } = props;
+  const { label, columns, rowKey, chosen, onOpen, foot } = props;
+  const [all, setAll] = useState(false);
+  const few = useMedia(NARROW) && !all && props.rows.length > CARDS;
+  const rows = few ? props.rows.slice(0, CARDS) : props.rows;
   // Roles are explicit because a table that is styled as cards loses its implicit ones.
   return (
-    <div className={styles.frame}>
+    <div className={styles.frame} data-scrolls={props.scrolls}>
       <table className={styles.table} role="table" aria-label={label}>
         <thead role="rowgroup">
           <tr role="row">
@@ -87,7 +101,18 @@ export function Table<T>(props: TableProps<T>) {
           </tfoot>
         )}
       </table>
+      {few && <More left={props.rows.length - CARDS} onClick={() => setAll(true)} />}
     </div>
+  );
+}
+
+function More({ left, onClick }: { left: number; onClick: () => void }) {
+  const t = useText(text);
+  const f = useFormat();
+  return (
+    <Button tone="quiet" onClick={onClick}>
+      {t.moreItems(f.count(left))}
+    </Button>
   );
 }
 

@@ -1,7 +1,7 @@
 /** A virtual list: only visible items are in the document; keyboard navigation if its items can be selected. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import type { HTMLAttributes, KeyboardEvent, ReactNode, Ref } from "react";
-import { useEffect, useId, useImperativeHandle, useRef } from "react";
+import { useEffect, useId, useImperativeHandle, useLayoutEffect, useRef, useState } from "react";
 
 import styles from "./virtual-list.module.css";
 
@@ -27,6 +27,8 @@ interface VirtualListProps<T> {
   itemProps?: (item: T, index: number) => HTMLAttributes<HTMLElement>;
   /** The end is near: time to load more. */
   onEnd?: () => void;
+  /** Above the items, in view while they scroll: the names of columns, which are as wide as the items. */
+  head?: ReactNode;
   /** After the items: "Load more", or that it loads. */
   foot?: ReactNode;
   className?: string;
@@ -39,6 +41,9 @@ export function VirtualList<T>(props: VirtualListProps<T>) {
   const { items, itemKey, role = "list", chosen, onEnd } = props;
   const id = useId();
   const scroller = useRef<HTMLDivElement>(null);
+  const head = useRef<HTMLDivElement>(null);
+  const [covered, setCovered] = useState(0);
+  useLayoutEffect(() => setCovered(head.current?.offsetHeight ?? 0), []);
   const virtual = useVirtualizer({
     count: items.length,
     getScrollElement: () => scroller.current,
@@ -48,6 +53,8 @@ export function VirtualList<T>(props: VirtualListProps<T>) {
       return item === undefined ? index : itemKey(item, index);
     },
     overscan: 12,
+    // Items begin below the head, which covers as much of them.
+    scrollPaddingEnd: covered,
   });
   useImperativeHandle(props.handle, () => ({ scrollTo: (index) => virtual.scrollToIndex(index, { align: "auto" }) }));
   useEffect(() => {
@@ -71,6 +78,11 @@ export function VirtualList<T>(props: VirtualListProps<T>) {
       // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
       tabIndex={picks ? undefined : 0}
     >
+      {props.head && (
+        <div ref={head} className={styles.head}>
+          {props.head}
+        </div>
+      )}
       {/* The role is one of three, which the linter cannot see. */}
       {/* oxlint-disable-next-line jsx-a11y/no-static-element-interactions */}
       <div

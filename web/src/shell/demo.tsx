@@ -9,6 +9,7 @@ import { Copy } from "../parts/copy";
 import { Icon } from "../parts/icon";
 import { Empty, sentence } from "../parts/states";
 import { toast } from "../parts/toast";
+import { useTypeable } from "../program";
 import { useText } from "../text";
 import { text } from "./demo-text";
 import styles from "./shell.module.css";
@@ -44,14 +45,15 @@ export function NothingRecorded() {
   const admin = useIsAdmin();
   const recording = useGet<Overview>("/overview").data?.recording.running ?? true;
   const load = useDemoChange("POST");
+  const up = useTypeable()("agenttrace up");
   return (
     <Empty icon="sessions" title={recording ? t.nothingYet : t.nothing}>
       <p>{recording ? t.recordingNote : t.startNote}</p>
       {!recording && (
         <>
           <span className={styles.command}>
-            <code>agenttrace up</code>
-            <Copy text="agenttrace up" />
+            <code>{up}</code>
+            <Copy text={up} />
           </span>
           <p className="faint">{t.checkoutNote}</p>
         </>

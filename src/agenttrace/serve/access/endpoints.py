@@ -70,15 +70,17 @@ class Entrance:
         await asyncio.to_thread(self._access.audit.begin, user, address, "login", target, outcome)
 
 
-def access_router(access: AccessStore, settings: ServeSettings, *, sso: str | None = None) -> APIRouter:
-    """The endpoints; ``sso`` names the provider of logins by OpenID Connect."""
+def access_router(
+    access: AccessStore, settings: ServeSettings, *, sso: str | None = None, program: str = "agenttrace"
+) -> APIRouter:
+    """The endpoints; ``sso`` names the provider of logins by OpenID Connect, ``program`` is the command to advise."""
     router = APIRouter(prefix="/api/v1", tags=["access"])
     seconds = settings.login_hours * _HOUR
     entrance = Entrance(access, seconds)
 
     @router.get("/me", **endpoint("The current user", Me))
     async def me(request: Request) -> Response:
-        return _me(access, visit(request), sso)
+        return _me(access, visit(request), sso, program)
 
     @router.post(
         "/login",
@@ -96,7 +98,7 @@ def access_router(access: AccessStore, settings: ServeSettings, *, sso: str | No
         if before.login_required:
             who = Visitor(name=login.user, role=login.role, address=before.address, person=login.person)
             after = replace(before, visitor=who, csrf=login.csrf)
-        response = _me(access, after, sso)
+        response = _me(access, after, sso, program)
         cookie.set_token(response, token, before.host, seconds=seconds, secure=before.secure)
         return response
 
@@ -108,7 +110,7 @@ def access_router(access: AccessStore, settings: ServeSettings, *, sso: str | No
             async with audited(request, "logout", before.login.user):
                 await asyncio.to_thread(access.logins.end, before.login)
             after = replace(before, visitor=None, csrf=before.strangers_csrf)
-        response = _me(access, after, sso)
+        response = _me(access, after, sso, program)
         cookie.delete_token(response, before.host, secure=before.secure)
         return response
 
@@ -126,8 +128,10 @@ def access_router(access: AccessStore, settings: ServeSettings, *, sso: str | No
     return router
 
 
-def _me(access: AccessStore, found: Visit, sso: str | None) -> Response:
+def _me(access: AccessStore, found: Visit, sso: str | None, program: str) -> Response:
     who = found.visitor
+    # Strangers from other machines need not know where it is.
+    is_known = who is not None or found.by_link
     me = Me(
         name=who.name if who else None,
         role=who.role if who else None,
@@ -136,6 +140,7 @@ def _me(access: AccessStore, found: Visit, sso: str | None) -> Response:
         users_exist=access.users.exist(),
         sso=sso,
         csrf=found.csrf,
+        program=program if is_known else "agenttrace",
         version=version("agenttrace"),
     )
     # It has a token: no cache may store it.

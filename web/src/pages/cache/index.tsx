@@ -4,9 +4,10 @@ import { useState } from "react";
 import { useIsAdmin, usePages } from "../../api/queries";
 import type { CacheList, CacheRow, CacheStatus } from "../../api/shapes";
 import type { Column } from "../../parts";
-import { Bar, Button, Empty, Loaded, Page, SearchInput, Select, StateMark, Table, Text, Time } from "../../parts";
+import { Bar, Button, Empty, Loaded, Page, SearchInput, Select, StateMark, Table, Text, Time, useSteadyError } from "../../parts";
 import { useText } from "../../text";
 import { useParams } from "../../url";
+import { Away, isAway } from "../runs/away";
 import type { Target } from "./invalidate";
 import { Invalidate } from "./invalidate";
 import { Result } from "./result";
@@ -25,6 +26,14 @@ export default function Cache() {
   const chosen = params.number("result");
   const filtered = Boolean(filters.type || filters.site || filters.target);
   const types = pages.first?.types ?? [];
+  const error = useSteadyError(pages);
+  if (pages.data === undefined && isAway(error)) {
+    return (
+      <Page title={t.title}>
+        <Away error={error} />
+      </Page>
+    );
+  }
   return (
     <Page title={t.title} note={t.note}>
       <Bar label={t.results}>

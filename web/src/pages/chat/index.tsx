@@ -3,7 +3,8 @@ import { useGet, useMe } from "../../api/queries";
 import type { Catalog } from "../../api/shapes";
 import { Empty, LinkButton, Loaded, Page } from "../../parts";
 import { useText } from "../../text";
-import { MissingSettings, Unavailable, isAway } from "../runs/unavailable";
+import { Away, isAway } from "../runs/away";
+import { MissingSettings } from "../runs/unavailable";
 import { Talk } from "./talk";
 import { text } from "./text";
 
@@ -24,7 +25,7 @@ export default function Chat() {
   if (!catalog.data && isAway(catalog.error)) {
     return (
       <Page title={t.title}>
-        <Unavailable error={catalog.error} />
+        <Away error={catalog.error} />
       </Page>
     );
   }

@@ -2,6 +2,7 @@
 import { useGet } from "../../api/queries";
 import type { Exports as ExportsShape } from "../../api/shapes";
 import { Copy, Icon, Loaded, Page } from "../../parts";
+import { useTypeable } from "../../program";
 import { useText } from "../../text";
 import { DestinationCard } from "./destination";
 import styles from "./exports.module.css";
@@ -33,13 +34,14 @@ export default function Exports() {
 
 function Stopped() {
   const t = useText(text);
+  const up = useTypeable()("agenttrace up");
   return (
     <p className={styles.stopped} role="status">
       <Icon name="warn" />
       <span>
-        {t.stopped} <code>agenttrace up</code>
+        {t.stopped} <code>{up}</code>
       </span>
-      <Copy text="agenttrace up" />
+      <Copy text={up} />
     </p>
   );
 }

@@ -4,6 +4,7 @@ import type { FileList, FileRow, RecordingState } from "../../api/shapes";
 import { useFormat } from "../../format";
 import type { Column } from "../../parts";
 import { Bar, Button, Empty, Loaded, PathText, SearchInput, Segmented, Stat, Stats, Table, Text, Time } from "../../parts";
+import { useTypeable } from "../../program";
 import { useText } from "../../text";
 import { useChoice, useParam } from "../../url";
 import styles from "./files.module.css";
@@ -64,6 +65,7 @@ export function FileTable() {
 
 function Recording({ state }: { state: RecordingState }) {
   const t = useText(text);
+  const typeable = useTypeable();
   const f = useFormat();
   const behind = state.behind_bytes > 0 ? t.behindIn(f.size(state.behind_bytes), f.count(state.behind_files)) : t.nothing;
   return (
@@ -71,7 +73,7 @@ function Recording({ state }: { state: RecordingState }) {
       <Stat
         label={t.recorder}
         value={state.running ? t.running(String(state.pid ?? "?")) : t.stopped}
-        note={state.running ? undefined : t.start}
+        note={state.running ? undefined : typeable(t.start)}
         tone={state.running ? "working" : "waiting"}
       />
       <Stat label={t.behind} value={behind} tone={state.behind_bytes > 0 ? "waiting" : "plain"} />

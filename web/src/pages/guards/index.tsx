@@ -5,14 +5,23 @@ import { useGet } from "../../api/queries";
 import type { Guards as GuardsShape, LimitRow, RunRow } from "../../api/shapes";
 import { useFormat } from "../../format";
 import type { Column } from "../../parts";
-import { BudgetMeter, Grid, Loaded, Meter, Page, Section, Table, Text, Time } from "../../parts";
+import { BudgetMeter, Grid, Loaded, Meter, Page, Section, Table, Text, Time, useSteadyError } from "../../parts";
 import { useText } from "../../text";
+import { Away, isAway } from "../runs/away";
 import { Breakers } from "./breakers";
 import { text } from "./text";
 
 export default function Guards() {
   const t = useText(text);
   const found = useGet<GuardsShape>("/guards", {}, { every: 2000 });
+  const error = useSteadyError(found);
+  if (found.data === undefined && isAway(error)) {
+    return (
+      <Page title={t.title}>
+        <Away error={error} />
+      </Page>
+    );
+  }
   return (
     <Page title={t.title} note={t.note}>
       <Loaded query={found} lines={10}>

@@ -155,7 +155,7 @@ function Figures({ finding }: { finding: Finding }) {
     <div className={styles.figures}>
       {money.length > 0 && <strong className={styles.money}>{money.join(" + ")}</strong>}
       {tokens !== null && kind !== "cache_break" && <span title={f.count(tokens)}>{t.tokens(f.tokens(tokens))}</span>}
-      {finding.duration_ms !== null && kind !== "long_wait" && <span>{f.duration(finding.duration_ms)}</span>}
+      {finding.duration_ms !== null && kind !== "long_wait" && <span>{t.took(f.duration(finding.duration_ms))}</span>}
     </div>
   );
 }

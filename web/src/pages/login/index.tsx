@@ -9,6 +9,7 @@ import type { Me } from "../../api/shapes";
 import { afterLogin, login } from "../../api/visit";
 import { Button, Code, LinkButton, sentence } from "../../parts";
 import { useTitle } from "../../parts/layout";
+import { useTypeable } from "../../program";
 import { Mark } from "../../shell/navigation";
 import { useText } from "../../text";
 import { useParam } from "../../url";
@@ -43,6 +44,7 @@ export default function Login() {
 /** By the link, by name, or neither yet. */
 function Ways() {
   const t = useText(text);
+  const typeable = useTypeable();
   const me = useMe().data;
   const [to] = useParam("next");
   const next = afterLogin(to);
@@ -76,7 +78,7 @@ function Ways() {
       <div className={styles.way}>
         <strong>{t.nobody}</strong>
         <p>{t.howTo}</p>
-        <Code text="agenttrace user add NAME --role admin" label={t.howTo} />
+        <Code text={typeable("agenttrace user add NAME --role admin")} label={t.howTo} />
       </div>
     );
   }
@@ -95,6 +97,7 @@ const ASK_MS = 3000;
 
 function ByLink() {
   const t = useText(text);
+  const typeable = useTypeable();
   const [link] = useParam("link");
   useGet<Me>("/me", {}, { every: ASK_MS });
   return (
@@ -105,8 +108,8 @@ function ByLink() {
         </p>
       )}
       <p>{t.byLink}</p>
-      <Code text="agenttrace open" label={t.byLink} />
-      <p className="faint">{t.forScripts}</p>
+      <Code text={typeable("agenttrace open")} label={t.byLink} />
+      <p className="faint">{typeable(t.forScripts)}</p>
     </div>
   );
 }

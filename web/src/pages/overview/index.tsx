@@ -1,7 +1,7 @@
 /** The overview: what it costs, what needs the user, what works now, when and where agents worked. */
 import { useGet } from "../../api/queries";
 import type { Overview, SessionRow } from "../../api/shapes";
-import { Loaded, Page } from "../../parts";
+import { Loaded, Page, useMedia } from "../../parts";
 import { NothingRecorded } from "../../shell/demo";
 import { useText } from "../../text";
 import { isOfTeam } from "../team/now";
@@ -22,6 +22,8 @@ import { useCurrent } from "./now";
 /** The polling interval for data that is not in the live stream, such as budgets and breakers. */
 const EVERY = 10_000;
 const AT_MOST_EVERY = 2000;
+/** Three columns: below the three periods, and nearly all of it on one screen. */
+const WIDE = "(min-width: 105rem)";
 /** Sessions of a team wait for their users, not for the one who looks. */
 const NONE: SessionRow[] = [];
 
@@ -44,12 +46,13 @@ export default function OverviewPage() {
 function Parts({ overview }: { overview: Overview }) {
   const { recording, run } = overview;
   const nothing = recording.lines.lines === 0 && overview.month.requests === 0;
+  // Each is a card where it is used, and a line where it is not.
+  const cards = isUsed(run) && overview.exports.destinations.length > 0;
   return (
     <>
       {nothing ? <NothingRecorded /> : <Figures overview={overview} />}
-      {isUsed(run) && <RunHalf run={run} />}
-      <div className={styles.quiet}>
-        {!isUsed(run) && <RunHalf run={run} />}
+      <div className={cards ? `${styles.pair} ${styles.cards}` : styles.quiet}>
+        <RunHalf run={run} />
         <ExportState exports={overview.exports} />
       </div>
     </>
@@ -59,24 +62,52 @@ function Parts({ overview }: { overview: Overview }) {
 function Figures({ overview }: { overview: Overview }) {
   const now = useCurrent(overview);
   const team = isOfTeam(now);
+  const wide = useMedia(WIDE);
+  const needs = <Needs attention={overview.attention} waiting={team ? NONE : now.waiting} failed={now.failed} />;
+  const working = (
+    <>
+      {team ? <WhoCard now={now} /> : <Working rows={now.working} />}
+      <LimitsCard quiet />
+    </>
+  );
+  const spent = (
+    <>
+      <Spending overview={overview} />
+      <FailingTools />
+    </>
+  );
+  const projects = <TopProjects figures={overview.figures} />;
+  const activity = <Activity days={overview.figures.activity} />;
+  if (wide) {
+    return (
+      <>
+        <Periods figures={overview.figures} />
+        <div className={styles.three}>
+          <div className={styles.stack}>
+            {needs}
+            {activity}
+          </div>
+          <div className={styles.stack}>
+            {working}
+            {projects}
+          </div>
+          <div className={styles.stack}>{spent}</div>
+        </div>
+      </>
+    );
+  }
   return (
     <>
       <Periods figures={overview.figures} />
       <div className={styles.pair}>
-        <Needs attention={overview.attention} waiting={team ? NONE : now.waiting} failed={now.failed} />
-        <div className={styles.stack}>
-          {team ? <WhoCard now={now} /> : <Working rows={now.working} />}
-          <LimitsCard quiet />
-        </div>
+        {needs}
+        <div className={styles.stack}>{working}</div>
       </div>
       <div className={styles.pair}>
+        <div className={styles.stack}>{spent}</div>
         <div className={styles.stack}>
-          <Spending overview={overview} />
-          <FailingTools />
-        </div>
-        <div className={styles.stack}>
-          <TopProjects figures={overview.figures} />
-          <Activity days={overview.figures.activity} />
+          {projects}
+          {activity}
         </div>
       </div>
     </>

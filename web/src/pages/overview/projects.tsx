@@ -20,7 +20,7 @@ export function TopProjects({ figures: { projects } }: { figures: OverviewFigure
       {projects.length === 0 ? (
         <p className="faint">{t.nothingUsed}</p>
       ) : (
-        <table className={styles.table} aria-label={t.projects}>
+        <table className={`${styles.table} ${styles.projects}`} aria-label={t.projects}>
           <thead>
             <tr>
               <th scope="col">{t.project}</th>

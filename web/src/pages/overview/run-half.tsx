@@ -4,6 +4,7 @@ import { Link } from "wouter";
 import type { BreakerRow, Exports, RunState } from "../../api/shapes";
 import { useFormat } from "../../format";
 import { BudgetMeter, DestinationMark, Section, StateMark, Text, Time, visible } from "../../parts";
+import { useTypeable } from "../../program";
 import { useText, useTitle } from "../../text";
 import styles from "./run-half.module.css";
 import { text } from "./text";
@@ -39,12 +40,13 @@ export function isUsed({ available, missing, budget, ...jobs }: RunState): boole
   return available && (missing.length === 0 || spent + jobs.running_jobs + jobs.waiting_jobs + jobs.failed_jobs_today > 0);
 }
 
-/** For those who only record this is one line. */
+/** For those who only record this is one line, without what to set: the page of runs says that. */
 function Away({ run }: { run: RunState }) {
   const t = useText(text);
+  const typeable = useTypeable();
   return (
     <p className={styles.quiet}>
-      {t.runAway} {run.reason && <Text>{run.reason}</Text>} {run.missing.length > 0 && <Missing names={run.missing} />}
+      {run.used && run.reason ? <Text>{typeable(run.reason)}</Text> : t.runAway} <Link href="/runs">{t.runs}</Link>
     </p>
   );
 }

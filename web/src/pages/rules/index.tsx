@@ -4,6 +4,7 @@ import { useState } from "react";
 import { useGet, useIsAdmin } from "../../api/queries";
 import type { Rule, RuleList } from "../../api/shapes";
 import { Button, Copy, Empty, Icon, Loaded, Page, PathText, Section, Text } from "../../parts";
+import { useTypeable } from "../../program";
 import { useText } from "../../text";
 import { useFlagParam } from "../../url";
 import { Form } from "./form";
@@ -57,6 +58,7 @@ export default function Rules() {
 
 function Trouble({ list }: { list: RuleList }) {
   const t = useText(text);
+  const up = useTypeable()("agenttrace up");
   const idle = !list.engine.running && list.items.some((rule) => rule.mode !== "off");
   return (
     <>
@@ -72,9 +74,9 @@ function Trouble({ list }: { list: RuleList }) {
         <p className={styles.trouble} role="status">
           <Icon name="warn" />
           <span>
-            {t.stopped} <code>agenttrace up</code>
+            {t.stopped} <code>{up}</code>
           </span>
-          <Copy text="agenttrace up" />
+          <Copy text={up} />
         </p>
       )}
     </>

@@ -3,13 +3,15 @@ import { usePages } from "../../api/queries";
 import type { Rule, RuleFiring, RuleFiringList } from "../../api/shapes";
 import { Bar, Button, Loaded, Section, Select } from "../../parts";
 import { useText } from "../../text";
-import { useParams } from "../../url";
+import { useFlagParam, useParams } from "../../url";
 import { FiringDrawer } from "./firing";
 import { Firings } from "./firings";
 import styles from "./rules.module.css";
 import { text } from "./text";
 
 type State = RuleFiring["state"];
+/** Most events do not fire a rule: they are asked for. */
+const QUIET = "skipped";
 const STATES: State[] = ["done", "failed", "skipped", "dry", "settling", "held", "queued", "running", "collected"];
 
 export function Log({ rules }: { rules: Rule[] }) {
@@ -17,7 +19,9 @@ export function Log({ rules }: { rules: Rule[] }) {
   const params = useParams();
   const rule = params.text("rule");
   const state = STATES.find((each) => each === params.text("state")) ?? "";
-  const pages = usePages<RuleFiring, RuleFiringList>("/rules/firings", { rule, state, limit: 50 }, { keep: true, every: 2000 });
+  const [quiet, setQuiet] = useFlagParam("skipped");
+  const states = state ? [state] : quiet ? [] : STATES.filter((each) => each !== QUIET);
+  const pages = usePages<RuleFiring, RuleFiringList>("/rules/firings", { rule, state: states, limit: 50 }, { keep: true, every: 2000 });
   const firing = params.number("firing");
   return (
     <Section title={t.log} note={t.logNote}>
@@ -36,6 +40,11 @@ export function Log({ rules }: { rules: Rule[] }) {
           options={STATES.map((each) => ({ value: each, label: t.states[each] }))}
           onChange={(next) => params.change({ state: next })}
         />
+        {!state && (
+          <label className={styles.check}>
+            <input type="checkbox" checked={quiet} onChange={(event) => setQuiet(event.target.checked)} /> {t.withSkipped}
+          </label>
+        )}
       </Bar>
       <Loaded query={pages}>
         {() => (
@@ -43,7 +52,7 @@ export function Log({ rules }: { rules: Rule[] }) {
             {pages.items.length > 0 ? (
               <Firings rows={pages.items} onOpen={(row) => params.change({ firing: row.id }, { push: true })} />
             ) : (
-              <p className="soft">{rule || state ? t.nothingFound : t.nothing}</p>
+              <p className="soft">{rule || state ? t.nothingFound : quiet ? t.nothing : t.nothingFired}</p>
             )}
             {pages.hasNextPage && (
               <Button busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>

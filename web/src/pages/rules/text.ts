@@ -85,6 +85,7 @@ export const text = words({
     allRules: "All rules",
     state: "State",
     allStates: "All states",
+    withSkipped: "Show what did not fire",
     states: {
       settling: "waits for silence",
       held: "held back",
@@ -103,6 +104,7 @@ export const text = words({
     tokens: "Tokens",
     open: (id: number) => `Firing ${id}`,
     nothing: "Nothing yet.",
+    nothingFired: "Nothing has fired yet.",
     nothingFound: "Nothing matches these filters.",
     more: "Load more",
     span: "span",
@@ -225,6 +227,7 @@ export const text = words({
     allRules: "全部规则",
     state: "状态",
     allStates: "全部状态",
+    withSkipped: "显示未触发的",
     states: {
       settling: "等待静默",
       held: "暂缓",
@@ -243,6 +246,7 @@ export const text = words({
     tokens: "Token 数",
     open: (id: number) => `触发 ${id}`,
     nothing: "暂无内容。",
+    nothingFired: "尚无规则触发。",
     nothingFound: "没有符合筛选条件的内容。",
     more: "加载更多",
     span: "查看 span",

@@ -5,16 +5,17 @@ import { ProblemError } from "../../api/client";
 import { useGet } from "../../api/queries";
 import type { Catalog, RunDetail } from "../../api/shapes";
 import { useFormat } from "../../format";
-import { Copy, Empty, Facts, Grid, LinkButton, Loaded, Page, Section, Text, Time } from "../../parts";
+import { Copy, Empty, Facts, Grid, LinkButton, Loaded, Page, Section, Text, Time, useSteadyError } from "../../parts";
 import { useText, useTitle } from "../../text";
 import { address } from "../../url";
+import { isAway } from "./away";
 import { roughly } from "./figures";
 import { MessageView } from "./message-view";
 import styles from "./runs.module.css";
 import { CallMark, isOver } from "./statuses";
 import { text } from "./text";
 import { TraceLink } from "./trace-link";
-import { Unavailable, isAway } from "./unavailable";
+import { Unavailable } from "./unavailable";
 
 export function CallPage({ id }: { id: string }) {
   const t = useText(text);
@@ -22,17 +23,18 @@ export function CallPage({ id }: { id: string }) {
   const query = useGet<RunDetail>(`/runs/${id}`, {}, { every: 2000 });
   const catalog = useGet<Catalog>("/catalog", {}, { fresh: 60_000 }).data;
   const call = query.data;
+  const error = useSteadyError(query);
   const title = t.callNumber(Number(id));
   const known = catalog?.apps.find((each) => each.app_type === call?.app_type);
   const app = known ? titleOf(known) : call?.app_type;
-  if (!call && isAway(query.error)) {
+  if (!call && isAway(error)) {
     return (
       <Page title={title}>
-        <Unavailable error={query.error} />
+        <Unavailable error={error} />
       </Page>
     );
   }
-  if (!call && query.error instanceof ProblemError && query.error.status < 500) {
+  if (!call && error instanceof ProblemError && error.status < 500) {
     return (
       <Page title={title}>
         <Empty icon="runs" title={t.detail.noCall}>

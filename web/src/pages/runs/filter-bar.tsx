@@ -1,6 +1,8 @@
-/** The filters above a list. */
+/** The filters above a list; behind a button if there is no room. */
+import { useState } from "react";
+
 import type { Catalog } from "../../api/shapes";
-import { Bar, Button, Icon, Select, visible } from "../../parts";
+import { Bar, Button, Drawer, Icon, NARROW, Select, useMedia, visible } from "../../parts";
 import { useText, useTitle } from "../../text";
 import { useParams } from "../../url";
 import { PeriodFilter } from "../sessions/period-filter";
@@ -25,8 +27,15 @@ export function FilterBar({ filters, statuses, catalog, events }: FilterBarProps
   const words: Record<string, string> = t.statuses;
   const apps = (catalog?.apps ?? []).map((app) => ({ value: app.app, label: `${app.app} ${visible(titleOf(app))}` }));
   const names = (catalog?.events ?? []).map(({ event }) => ({ value: event, label: visible(event) }));
-  return (
-    <Bar label={t.filters}>
+  const [open, setOpen] = useState(false);
+  const narrow = useMedia(NARROW);
+  const clear = isFiltered(filters) && (
+    <Button tone="quiet" small onClick={() => params.change(NO_FILTERS)}>
+      {t.clear}
+    </Button>
+  );
+  const controls = (
+    <>
       <Select
         label={t.status}
         value={filters.status}
@@ -52,18 +61,33 @@ export function FilterBar({ filters, statuses, catalog, events }: FilterBarProps
       />
       <NumberField label={t.store} value={filters.site} onChange={(site) => params.change({ site })} />
       <NumberField label={t.member} value={filters.member} onChange={(member) => params.change({ member })} />
-      <PeriodFilter period={filters} onChange={(period) => params.change({ ...period })} />
+      <PeriodFilter period={filters} onChange={(period) => params.change({ ...period })} open={narrow} />
       {filters.job && (
         <button type="button" className={styles.chip} onClick={() => params.change({ job: null })}>
           {t.ofJob(filters.job)}
           <Icon name="close" size={12} />
         </button>
       )}
-      {isFiltered(filters) && (
-        <Button tone="quiet" small onClick={() => params.change(NO_FILTERS)}>
-          {t.clear}
-        </Button>
-      )}
+    </>
+  );
+  if (!narrow) {
+    return (
+      <Bar label={t.filters}>
+        {controls}
+        {clear}
+      </Bar>
+    );
+  }
+  const set = Object.values(filters).filter((value) => value !== "").length;
+  return (
+    <Bar>
+      <Button icon="filter" onClick={() => setOpen(true)}>
+        {set > 0 ? t.filtersSet(set) : t.filters}
+      </Button>
+      {clear}
+      <Drawer open={open} onClose={() => setOpen(false)} title={t.filters}>
+        <div className={styles.drawer}>{controls}</div>
+      </Drawer>
     </Bar>
   );
 }

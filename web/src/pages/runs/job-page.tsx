@@ -5,9 +5,10 @@ import { useMemo } from "react";
 import { ProblemError } from "../../api/client";
 import { keyOf, useGet } from "../../api/queries";
 import type { JobDetail, RunList } from "../../api/shapes";
-import { Empty, LinkButton, Loaded, Page, Section, Text, visible } from "../../parts";
+import { Empty, LinkButton, Loaded, Page, Section, Text, useSteadyError, visible } from "../../parts";
 import { useText } from "../../text";
 import { address, useParam } from "../../url";
+import { isAway } from "./away";
 import { ChainView } from "./chain-view";
 import { estimatedCalls, firstToSee } from "./figures";
 import { JobActions } from "./job-actions";
@@ -16,7 +17,7 @@ import styles from "./runs.module.css";
 import { JobMark, isOver } from "./statuses";
 import { StepDetail } from "./step-detail";
 import { text } from "./text";
-import { Unavailable, isAway } from "./unavailable";
+import { Unavailable } from "./unavailable";
 
 export function JobPage({ id }: { id: string }) {
   const t = useText(text);
@@ -26,15 +27,16 @@ export function JobPage({ id }: { id: string }) {
   const every = known && isOver(known.status) ? 30_000 : 2000;
   const query = useGet<JobDetail>(path, {}, { every });
   const job = query.data;
+  const error = useSteadyError(query);
   const title = t.jobNumber(Number(id));
-  if (!job && isAway(query.error)) {
+  if (!job && isAway(error)) {
     return (
       <Page title={title}>
-        <Unavailable error={query.error} />
+        <Unavailable error={error} />
       </Page>
     );
   }
-  if (!job && query.error instanceof ProblemError && query.error.status < 500) {
+  if (!job && error instanceof ProblemError && error.status < 500) {
     return (
       <Page title={title}>
         <Empty icon="runs" title={t.detail.noJob}>

@@ -2,12 +2,13 @@
 import type { ReactNode } from "react";
 
 import type { Pages } from "../../api/queries";
-import { Button, Empty, LinkButton, Loaded } from "../../parts";
+import { Button, Empty, LinkButton, Loaded, useSteadyError } from "../../parts";
 import { useText } from "../../text";
 import { useParams } from "../../url";
+import { isAway } from "./away";
 import styles from "./runs.module.css";
 import { text } from "./text";
-import { Command, Unavailable, isAway } from "./unavailable";
+import { Command, Unavailable } from "./unavailable";
 import { NO_FILTERS } from "./use-filters";
 
 interface ListedProps<T> {
@@ -22,7 +23,8 @@ interface ListedProps<T> {
 
 export function Listed<T>({ pages, bar, filtered, none, children }: ListedProps<T>) {
   const t = useText(text);
-  if (isAway(pages.error) && pages.data === undefined) return <Unavailable error={pages.error} />;
+  const error = useSteadyError(pages);
+  if (isAway(error) && pages.data === undefined) return <Unavailable error={error} />;
   return (
     <div className={styles.stack}>
       {bar}

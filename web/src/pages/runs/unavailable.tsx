@@ -1,23 +1,19 @@
 /** Why applications cannot be run, and what to do about it. */
 import { Link } from "wouter";
 
-import { ProblemError } from "../../api/client";
 import { Code, Copy, Empty, Icon, Text, sentence } from "../../parts";
+import { useTypeable } from "../../program";
 import { useText } from "../../text";
 import styles from "./runs.module.css";
 import { text } from "./text";
 
-/** Whether the server answered that the run half is not available. */
-export function isAway(error: unknown): boolean {
-  return error instanceof ProblemError && error.status === 503;
-}
-
 export function Unavailable({ error }: { error: unknown }) {
   const t = useText(text);
+  const typeable = useTypeable();
   return (
     <Empty icon="runs" title={t.away.title}>
       <p>
-        <Text>{sentence(error)}</Text>
+        <Text>{typeable(sentence(error))}</Text>
       </p>
       <p>{t.away.how}</p>
       <Command text="agenttrace doctor" />
@@ -27,8 +23,9 @@ export function Unavailable({ error }: { error: unknown }) {
 }
 
 /** A command for the terminal, to be copied. */
-export function Command({ text: command }: { text: string }) {
+export function Command({ text: given }: { text: string }) {
   const t = useText(text);
+  const command = useTypeable()(given);
   return (
     <div className={styles.command}>
       <Code text={command} label={t.away.command} bare />

@@ -23,10 +23,12 @@ import { text } from "./text";
 export function Facts({ session }: { session: SessionDetail }) {
   return (
     <div className={styles.facts}>
-      <Places session={session} />
+      <div className={styles.top}>
+        <Places session={session} />
+        <Beside session={session} />
+      </div>
       <Figures session={session} />
       <Family session={session} />
-      <Beside session={session} />
     </div>
   );
 }
@@ -166,10 +168,10 @@ function Relative({ session }: { session: SessionRef }) {
 export function Actions({ session }: { session: SessionDetail }) {
   const t = useText(text);
   return (
-    <>
+    <div className={styles.actions}>
       <NeighbourLinks session={session} />
       <span className={styles.wideOnly}>
-        <Copy text={session.session_id} hint={t.copyId} />
+        <Copy text={session.session_id} hint={t.copyId} of="hash" />
       </span>
       {session.resume && (
         <span className={styles.wideOnly}>
@@ -183,6 +185,6 @@ export function Actions({ session }: { session: SessionDetail }) {
       <RulesButton session={session} />
       <CompareLink session={session.key} />
       <ShareButton session={session} />
-    </>
+    </div>
   );
 }

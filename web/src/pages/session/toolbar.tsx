@@ -61,10 +61,12 @@ export function Toolbar({ view, spans, time, replay, onReplay, outline, onOutlin
         </>
       )}
       {view.name === "waterfall" && <WaterfallControls view={view} spans={spans} time={time} />}
-      <div className={styles.search}>
-        <SearchInput id={SEARCH} label={t.search} value={view.search} onChange={(q) => view.change({ q })} />
+      <div className={styles.end}>
+        <div className={styles.search}>
+          <SearchInput id={SEARCH} label={t.search} placeholder={t.searchHere} value={view.search} onChange={(q) => view.change({ q })} />
+        </div>
+        <IconButton icon="outline" label={`${outline ? o.hide : o.show} (o)`} pressed={outline} className={styles.outline} onClick={onOutline} />
       </div>
-      <IconButton icon="outline" label={`${outline ? o.hide : o.show} (o)`} pressed={outline} className={styles.outline} onClick={onOutline} />
     </div>
   );
 }

@@ -50,7 +50,12 @@ export default function Sessions() {
       full
       title={t.title}
       note={<Count found={found} titles={view.filters.q !== ""} />}
-      actions={<MarkAll found={found} className={styles.wide} />}
+      actions={
+        <span className={styles.wide}>
+          <MarkAll found={found} />
+          <SortSelect view={view} onView={apply} />
+        </span>
+      }
     >
       <div className={styles.controls}>
         <Controls
@@ -61,6 +66,11 @@ export default function Sessions() {
           more={<MarkAll found={found} short />}
         />
         <div className={styles.chips}>
+          {countSet(view.filters) > 0 && (
+            <Button tone="quiet" small icon="close" onClick={clear}>
+              {t.clearFilters}
+            </Button>
+          )}
           <SavedViews page="sessions" search={searchOf(view)} onApply={(saved) => apply(viewOf(saved))} />
           {titlesOnly && view.filters.q !== "" && (
             <Button tone="quiet" small icon="search" onClick={() => setTitlesOnly(false)}>
@@ -87,7 +97,7 @@ function Count({ found, titles }: { found: Rows; titles: boolean }) {
   return <>{titles ? t.titled(count) : count}</>;
 }
 
-function MarkAll({ found, className, short }: { found: Rows; className?: string; short?: boolean }) {
+function MarkAll({ found, short }: { found: Rows; short?: boolean }) {
   const t = useText(text);
   const seen = useSeen();
   if (!found.rows.some((row) => isUnseen(seen, row))) return null;
@@ -99,9 +109,22 @@ function MarkAll({ found, className, short }: { found: Rows; className?: string;
     );
   if (short) return <IconButton icon="check" label={t.markAll} onClick={mark} />;
   return (
-    <Button icon="check" className={className} onClick={mark}>
+    <Button icon="check" onClick={mark}>
       {t.markAll}
     </Button>
+  );
+}
+
+/** By what the columns cannot sort, too. */
+function SortSelect({ view, onView }: { view: View; onView: (view: View) => void }) {
+  const t = useText(text);
+  return (
+    <Select
+      label={t.sortBy}
+      value={view.sort}
+      options={SORTS.map((by) => ({ value: by, label: t.sorts[by] }))}
+      onChange={(by) => onView({ ...view, sort: SORTS.find((known) => known === by) ?? "last", order: "desc" })}
+    />
   );
 }
 
@@ -124,26 +147,16 @@ function Controls({ view, onChange, onView, onClear, more }: ControlsProps) {
       {t.clearFilters}
     </Button>
   );
-  const sort = (
-    <Select
-      label={t.sortBy}
-      value={view.sort}
-      options={SORTS.map((by) => ({ value: by, label: t.sorts[by] }))}
-      onChange={(by) => onView({ ...view, sort: SORTS.find((known) => known === by) ?? "last", order: "desc" })}
-    />
-  );
   return (
     <>
       <div className={styles.bar} role="group" aria-label={t.filters}>
         <FilterControls filters={view.filters} onChange={onChange} />
-        {clear}
-        <span className={styles.sort}>{sort}</span>
       </div>
       <div className={styles.narrow}>
         <Button icon="filter" onClick={() => setOpen(true)}>
           {set > 0 ? t.filtersSet(set) : t.filters}
         </Button>
-        {sort}
+        <SortSelect view={view} onView={onView} />
         {more}
       </div>
       <Drawer

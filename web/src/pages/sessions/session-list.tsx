@@ -40,7 +40,6 @@ export function SessionListView({ view, found, onSort, onHold, picked }: Session
     // Where the pointer is decides whether rows may move; there is nothing to be pressed.
     // oxlint-disable-next-line jsx-a11y/no-static-element-interactions
     <div className={styles.frame} data-picking={picked.keys.length > 0 || undefined} {...hold.watch}>
-      <ListHead view={view} onSort={onSort} team={team} />
       {found.fresh > 0 && (
         <Button
           tone="main"
@@ -57,11 +56,11 @@ export function SessionListView({ view, found, onSort, onHold, picked }: Session
       )}
       <VirtualList
         label={t.list}
-        className={styles.list}
         items={rows}
         itemKey={(row) => row.key}
         estimate={47}
         handle={list}
+        head={<ListHead view={view} onSort={onSort} team={team} />}
         onEnd={more}
         render={(row) => (
           <SessionItem

@@ -2,6 +2,7 @@
 import { useGet } from "../../api/queries";
 import type { Check, Doctor } from "../../api/shapes";
 import { Button, Copy, Loaded, StateMark, Text } from "../../parts";
+import { useTypeable } from "../../program";
 import { useText } from "../../text";
 import styles from "./settings.module.css";
 import { text } from "./text";
@@ -43,16 +44,17 @@ export function Findings() {
 
 function Finding({ check }: { check: Check }) {
   const t = useText(text);
+  const fix = useTypeable()(check.fix ?? "");
   return (
     <li className={styles.finding}>
       <StateMark state={LOOKS[check.state]} label={t.states[check.state]} />
       <strong>{check.name}</strong>
       <div>
         <Text>{check.found}</Text>
-        {check.fix && (
+        {fix && (
           <p className={styles.fix}>
             <span className="soft">{t.fix}: </span>
-            <Text>{check.fix}</Text> <Copy text={check.fix} />
+            <Text>{fix}</Text> <Copy text={fix} />
           </p>
         )}
       </div>

@@ -6,6 +6,7 @@ import type { AgentBudget, AgentLimits, ProviderWindow } from "../../api/shapes"
 import type { Format } from "../../format";
 import { useFormat } from "../../format";
 import { Code, Grid, Meter, Section, Text, useNow } from "../../parts";
+import { useTypeable } from "../../program";
 import { useText } from "../../text";
 import styles from "./limits-card.module.css";
 import { text } from "./limits-text";
@@ -39,10 +40,11 @@ export function LimitsCard({ quiet }: { quiet?: boolean }) {
 
 function NoBudget() {
   const t = useText(text);
+  const hooks = useTypeable()("agenttrace hooks install claude-code");
   return (
     <div className={styles.list}>
       <p className="soft">{t.none}</p>
-      <Code label={t.budgets} text={`${EXAMPLE}\n\n$ agenttrace hooks install claude-code`} bare />
+      <Code label={t.budgets} text={`${EXAMPLE}\n\n$ ${hooks}`} bare />
       <p className="faint">{t.more}</p>
     </div>
   );

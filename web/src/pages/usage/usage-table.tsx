@@ -195,9 +195,7 @@ export function cameOf(name: string, outcomes: UsageOutcomes, bill: Pick<Bill, "
   }
   if (outcomes.commits === 0) return "–";
   if (name === "commits") return f.count(outcomes.commits);
-  const costs = Object.entries(outcomes.cost_per_commit).map(([currency, cost]) => f.money(cost, currency));
-  // A part of the cost is not known.
-  return [...costs, ...(bill.unpriced_tokens > 0 ? ["?"] : [])].join(" + ") || "–";
+  return f.cost({ costs: outcomes.cost_per_commit, unpriced_tokens: bill.unpriced_tokens });
 }
 
 function Name({ line, question }: { line: Line; question: Question }) {

@@ -130,5 +130,5 @@ test("what came of a group: a dash without commits, never a division by none", (
   const none: UsageOutcomes = { ...came, commits: 0, cost_per_commit: {} };
   expect(cameOf("lines", { ...came, added: 0, removed: 0 }, priced, f)).toBe("–");
   expect(["commits", "perCommit"].map((name) => cameOf(name, none, priced, f))).toEqual(["–", "–"]);
-  expect(cameOf("perCommit", came, { unpriced_tokens: 5 }, f)).toBe("$0.50 + ?");
+  expect(cameOf("perCommit", came, { unpriced_tokens: 5 }, f)).toBe("$0.50 +?");
 });

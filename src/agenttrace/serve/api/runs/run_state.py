@@ -57,6 +57,7 @@ async def _read(engine: Engine) -> RunState:
     counts = await engine.dispatcher.jobs.counts()
     return RunState(
         available=True,
+        used=True,
         reason=None,
         missing=list(engine.missing),
         budget=await budget_now(engine),
@@ -68,4 +69,4 @@ async def _read(engine: Engine) -> RunState:
 
 
 def _unavailable(context: ServerContext, reason: str) -> RunState:
-    return RunState(False, reason, list(context.run_half.missing), None, [], 0, 0, 0)
+    return RunState(False, context.run_half.used, reason, list(context.run_half.missing), None, [], 0, 0, 0)

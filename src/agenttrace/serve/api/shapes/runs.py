@@ -268,6 +268,8 @@ class RunState(Shape):
     """Whether the run half works, and the state of its guards and jobs."""
 
     available: bool
+    #: False where no application is configured, and none was run before: that is no problem.
+    used: bool
     #: Why it does not work, and what to do.
     reason: str | None
     missing: list[str]

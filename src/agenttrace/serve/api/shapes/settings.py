@@ -69,6 +69,8 @@ class Me(Shape):
     sso: str | None
     #: The header ``X-CSRF-Token`` of every change.
     csrf: str | None
+    #: What commands of AgentTrace begin with in a terminal of its machine.
+    program: str
     version: str
 
 

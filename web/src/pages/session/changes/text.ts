@@ -4,7 +4,7 @@ import { words } from "../../../text";
 export const text = words({
   en: {
     label: "Changed files",
-    summary: (files: string, edits: string) => `${files} files, ${edits} edits`,
+    summary: (files: string, edits: string) => `${files} ${files === "1" ? "file" : "files"}, ${edits} ${edits === "1" ? "edit" : "edits"}`,
     none: "This session changed no file",
     noneNote: "Edits by tools are listed here. Files that commands wrote are not known.",
     copyPatch: "Copy as patch",

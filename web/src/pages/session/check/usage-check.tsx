@@ -12,7 +12,8 @@ export function UsageCheckFigure({ check }: { check: UsageCheck }) {
   const t = useText(text);
   return (
     <div>
-      <dt>{t.name}</dt>
+      {/* "not checked" says it all. */}
+      <dt className={check.status === "nothing" ? "unseen" : undefined}>{t.name}</dt>
       <dd>
         <Badge tone={TONES[check.status]} title={useSentences(check).join("\n")}>
           {t.status[check.status]}

@@ -57,7 +57,7 @@ export function Edits({ span, tool, piece }: EditsProps) {
               <OpenFile path={edit.path} />
             </div>
           )}
-          <DiffView before={edit.before} after={edit.after} label={`${t.pane.edited} ${edit.path}`} />
+          <DiffView before={edit.before} after={edit.after} numbered={edit.whole} label={`${t.pane.edited} ${edit.path}`} />
         </div>
       ))}
     </div>

@@ -6,7 +6,7 @@ import { ProblemError } from "../../../api/client";
 import { keyOf, useGet } from "../../../api/queries";
 import type { SpanDetail } from "../../../api/shapes";
 import { useLive } from "../../../api/use-live";
-import { Copy, Empty, Failed, IconButton, Loading, StateMark, Text } from "../../../parts";
+import { Copy, Empty, Failed, IconButton, Loading, NARROW, StateMark, Text } from "../../../parts";
 import { useText } from "../../../text";
 import { CopyLink } from "../copy-link";
 import { text } from "../text";
@@ -39,7 +39,7 @@ export function Pane({ session, span, onClose }: PaneProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     // On a narrow screen the details cover everything else, so they get the focus.
-    if (window.matchMedia("(max-width: 45rem)").matches) heading.current?.focus();
+    if (window.matchMedia(NARROW).matches) heading.current?.focus();
   }, []);
   const { data: detail, error } = query;
   const gone = error instanceof ProblemError && error.status === 404;

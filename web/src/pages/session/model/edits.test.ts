@@ -34,13 +34,13 @@ describe("arguments", () => {
 
 describe("edits", () => {
   it("are found in the shapes that agents write", () => {
-    const one = { path: "f", before: "a", after: "b" };
+    const one = { path: "f", before: "a", after: "b", whole: false };
     const json = (value: unknown) => JSON.stringify(value);
     expect(editsOf("Edit", json({ file_path: "f", old_string: "a", new_string: "b" }))).toEqual([one]);
     expect(editsOf("StrReplaceFile", json({ path: "f", edit: { old: "a", new: "b" } }))).toEqual([one]);
     expect(editsOf("StrReplaceFile", json({ path: "f", edit: [{ old: "a", new: "b" }] }))).toEqual([one]);
     expect(editsOf("MultiEdit", json({ file_path: "f", edits: [{ old_string: "a", new_string: "b" }] }))).toEqual([one]);
-    expect(editsOf("Write", json({ file_path: "f", content: "b" }))).toEqual([{ ...one, before: "" }]);
+    expect(editsOf("Write", json({ file_path: "f", content: "b" }))).toEqual([{ ...one, before: "", whole: true }]);
     expect(editsOf("Bash", json({ command: "ls", content: "x" }))).toEqual([]);
     expect(editsOf("Bash", "no json")).toEqual([]);
   });
@@ -48,9 +48,9 @@ describe("edits", () => {
   it("of a patch keep the lines around a change on both sides, wherever the patch stands", () => {
     const patch = "*** Begin Patch\n*** Update File: a.py\n@@ def f\n x\n-old\n+new\n@@\n-gone\n*** Add File: b.py\n+hi\n*** End Patch\n";
     const edits = [
-      { path: "a.py", before: "x\nold\n", after: "x\nnew\n" },
-      { path: "a.py", before: "gone\n", after: "" },
-      { path: "b.py", before: "", after: "hi\n" },
+      { path: "a.py", before: "x\nold\n", after: "x\nnew\n", whole: false },
+      { path: "a.py", before: "gone\n", after: "", whole: false },
+      { path: "b.py", before: "", after: "hi\n", whole: true },
     ];
     expect(editsOf("apply_patch", patch)).toEqual(edits);
     expect(editsOf("apply_patch", JSON.stringify({ input: patch }))).toEqual(edits);
@@ -68,7 +68,7 @@ describe("charactersOf", () => {
 
 describe("names of other agents", () => {
   it("are understood: Pi, OpenCode", () => {
-    expect(editsOf("edit", '{"path": "/a", "edits": [{"oldText": "x", "newText": "y"}]}')).toEqual([{ path: "/a", before: "x", after: "y" }]);
-    expect(editsOf("edit", '{"filePath": "/a", "oldString": "x", "newString": "y"}')).toEqual([{ path: "/a", before: "x", after: "y" }]);
+    expect(editsOf("edit", '{"path": "/a", "edits": [{"oldText": "x", "newText": "y"}]}')).toEqual([{ path: "/a", before: "x", after: "y", whole: false }]);
+    expect(editsOf("edit", '{"filePath": "/a", "oldString": "x", "newString": "y"}')).toEqual([{ path: "/a", before: "x", after: "y", whole: false }]);
   });
 });

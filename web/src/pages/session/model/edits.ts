@@ -6,6 +6,8 @@ export interface Edit {
   path: string;
   before: string;
   after: string;
+  /** The texts are those of the whole file, not of a part of it at an unknown place. */
+  whole: boolean;
 }
 
 const PATHS = ["file_path", "path", "filePath", "notebook_path", "absolute_path", "filename"];
@@ -32,7 +34,7 @@ export function editsOf(tool: string, json: string): Edit[] {
   if (patch !== null) return patchEdits(patch);
   const path = first(fields, PATHS) ?? "";
   const content = first(fields, ["content", "contents", "file_text"]);
-  if (content !== null && WRITES.test(tool)) return [{ path, before: "", after: content }];
+  if (content !== null && WRITES.test(tool)) return [{ path, before: "", after: content, whole: true }];
   return replacements(fields, path);
 }
 
@@ -41,7 +43,7 @@ function replacements(fields: Arguments, path: string): Edit[] {
   const parts = several.length > 0 ? (several as Arguments[]) : [fields];
   return parts.flatMap((part) => {
     const after = first(part, NEW);
-    return after === null ? [] : [{ path: first(part, PATHS) ?? path, before: first(part, OLD) ?? "", after }];
+    return after === null ? [] : [{ path: first(part, PATHS) ?? path, before: first(part, OLD) ?? "", after, whole: false }];
   });
 }
 
@@ -58,18 +60,21 @@ const FILE = /^\*\*\* (Add|Update|Delete) File: (.+)$/;
 export function patchEdits(patch: string): Edit[] {
   const found: Edit[] = [];
   let path = "";
+  let whole = false;
   let before: string[] = [];
   let after: string[] = [];
   const close = () => {
-    if (before.length > 0 || after.length > 0) found.push({ path, before: joined(before), after: joined(after) });
+    if (before.length > 0 || after.length > 0) found.push({ path, before: joined(before), after: joined(after), whole });
     before = [];
     after = [];
   };
   for (const line of patch.slice(Math.max(patch.search(PATCH), 0)).split("\n")) {
     const file = FILE.exec(line);
     if (file || line.startsWith("@@") || line.startsWith("*** ")) close();
-    if (file) path = file[2] ?? "";
-    else if (line.startsWith("*** End Patch")) break;
+    if (file) {
+      path = file[2] ?? "";
+      whole = file[1] === "Add";
+    } else if (line.startsWith("*** End Patch")) break;
     else if (line.startsWith("+")) after.push(line.slice(1));
     else if (line.startsWith("-")) before.push(line.slice(1));
     else if (line.startsWith(" ")) {

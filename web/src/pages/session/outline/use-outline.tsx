@@ -1,9 +1,9 @@
 /** Whether the outline is shown: beside the session where there is room, else in a drawer. */
 import type { ReactNode } from "react";
-import { useCallback, useState, useSyncExternalStore } from "react";
+import { useState } from "react";
 
 import { remember, remembered } from "../../../memory";
-import { Drawer } from "../../../parts";
+import { Drawer, useMedia } from "../../../parts";
 import { useText } from "../../../text";
 import { text } from "./text";
 
@@ -11,18 +11,6 @@ const KEPT = "outline";
 const WIDE = "(min-width: 75rem)";
 /** Wide enough for the details of a span and the outline. */
 const ROOMY = "(min-width: 105rem)";
-
-function useMedia(query: string): boolean {
-  const subscribe = useCallback(
-    (listener: () => void) => {
-      const media = window.matchMedia(query);
-      media.addEventListener("change", listener);
-      return () => media.removeEventListener("change", listener);
-    },
-    [query],
-  );
-  return useSyncExternalStore(subscribe, () => window.matchMedia(query).matches);
-}
 
 export interface OutlineState {
   shown: boolean;

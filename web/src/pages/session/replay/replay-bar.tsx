@@ -63,6 +63,7 @@ export function ReplayBar({ replay, table, onClose }: ReplayBarProps) {
           if (event.key.startsWith("Arrow")) event.stopPropagation();
         }}
       />
+      <Running table={table} replay={replay} />
       <span className={styles.where} title={t.pausesCut}>
         {where}
       </span>
@@ -73,7 +74,6 @@ export function ReplayBar({ replay, table, onClose }: ReplayBarProps) {
         choices={SPEEDS.map((each) => ({ value: String(each), label: `${each}×` }))}
       />
       <IconButton icon="close" label={`${t.close} (y)`} onClick={onClose} />
-      <Running table={table} replay={replay} />
     </div>
   );
 }

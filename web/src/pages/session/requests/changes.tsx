@@ -12,6 +12,11 @@ type Words = ReturnType<typeof useText<(typeof text)["en"]>>;
 /** Names of tools in one line. */
 const MOST = 12;
 
+/** Whether there is something to say of a call. */
+export function hasChanges(row: RequestRow): boolean {
+  return row.cache_lost_tokens > 0 || row.span_id === null || row.messages_not_in_log > 0 || row.changes.length > 0;
+}
+
 export function Changes({ row }: { row: RequestRow }) {
   const t = useText(text);
   const f = useFormat();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { RequestRow } from "../../../api/shapes";
-import { knownParts, largest, PARTS, sizeOf, streamsOf } from "./parts";
+import { commonSource, knownParts, largest, PARTS, sizeOf, streamsOf } from "./parts";
 
 function row(stream: string, parts: Record<string, number>): RequestRow {
   return {
@@ -44,5 +44,15 @@ describe("parts of a context", () => {
 
   it("lists the main agent first", () => {
     expect(streamsOf([row("a1", {}), row("main", {}), row("a1", {})])).toEqual(["main", "a1"]);
+  });
+});
+
+describe("where sizes are known from", () => {
+  const from = (...sources: RequestRow["known_from"][]) => commonSource(sources.map((known_from) => ({ ...row("main", {}), known_from })));
+
+  it("is said once if it is the same for all calls, and for each call otherwise", () => {
+    expect(from("request", "request")).toBe("request");
+    expect(from("conversation", "usage", "conversation")).toBeNull();
+    expect(from()).toBeNull();
   });
 });

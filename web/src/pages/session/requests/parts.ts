@@ -28,3 +28,9 @@ export function largest(rows: readonly RequestRow[], most: number): RequestRow[]
 export function knownParts(rows: readonly RequestRow[]): PartName[] {
   return PARTS.filter((part) => rows.some((row) => sizeOf(row, part) !== null));
 }
+
+/** Where the sizes of all these calls are known from; null if that differs. */
+export function commonSource(rows: readonly RequestRow[]): RequestRow["known_from"] | null {
+  const [first, ...others] = new Set(rows.map((row) => row.known_from));
+  return first === undefined || others.length > 0 ? null : first;
+}

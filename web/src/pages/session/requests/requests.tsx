@@ -11,8 +11,8 @@ import { useText } from "../../../text";
 import { useParams } from "../../../url";
 import { useRefetchOnLive } from "../../usage/throttle";
 import { useSessionTools } from "../session-context";
-import { Changes } from "./changes";
-import { largest, PARTS, streamsOf } from "./parts";
+import { Changes, hasChanges } from "./changes";
+import { commonSource, largest, PARTS, streamsOf } from "./parts";
 import { RequestsChart } from "./requests-chart";
 import styles from "./requests.module.css";
 import { text } from "./text";
@@ -71,7 +71,7 @@ function Answer({ rows, answer }: { rows: readonly RequestRow[]; answer: Request
         )}
         <p className="faint">
           {t.summary(f.count(answer.calls), f.count(answer.cache_breaks), f.count(answer.compactions))} · {t.note}{" "}
-          {unknown.length > 0 && t.unknown(unknown.map((part) => t.parts[part]).join(", "))}
+          {unknown.length > 0 && t.unknown(unknown.map((part) => t.parts[part]).join(", "))} <KnownFrom rows={shown} />
         </p>
       </div>
       <CacheBreaks rows={shown} onOpen={open} />
@@ -111,10 +111,10 @@ function Calls({ rows, onOpen }: { rows: readonly RequestRow[]; onOpen: (row: Re
   const t = useText(text);
   const f = useFormat();
   const [most, setMost] = useState(ROWS);
-  const columns = useMemo(() => columnsOf(t, f, onOpen), [t, f, onOpen]);
+  const columns = useMemo(() => columnsOf(rows, t, f, onOpen), [rows, t, f, onOpen]);
   return (
     <>
-      <Table label={t.label} columns={columns} rows={rows.slice(0, most)} rowKey={(row) => row.call} onOpen={onOpen} />
+      <Table scrolls label={t.label} columns={columns} rows={rows.slice(0, most)} rowKey={(row) => row.call} onOpen={onOpen} />
       {rows.length > most && (
         <Button onClick={() => setMost(most + ROWS * 5)}>{t.more(f.count(Math.min(rows.length - most, ROWS * 5)))}</Button>
       )}
@@ -122,7 +122,30 @@ function Calls({ rows, onOpen }: { rows: readonly RequestRow[]; onOpen: (row: Re
   );
 }
 
-function columnsOf(t: Words, f: Format, onOpen: (row: RequestRow) => void): Column<RequestRow>[] {
+/** Where the sizes of all calls are known from, if that is the same: then it needs no column. */
+function KnownFrom({ rows }: { rows: readonly RequestRow[] }) {
+  const t = useText(text);
+  const from = commonSource(rows);
+  if (from === null) return null;
+  return (
+    <span title={t.knownHint[from]}>
+      {t.columns.known}: {t.known[from]}.
+    </span>
+  );
+}
+
+/** Columns that say the same, or nothing, for every call are left out: there is little room. */
+function columnsOf(rows: readonly RequestRow[], t: Words, f: Format, onOpen: (row: RequestRow) => void): Column<RequestRow>[] {
+  const known: Column<RequestRow> = {
+    name: "known",
+    title: t.columns.known,
+    cell: (row) => (
+      <span className={styles.whole} title={t.knownHint[row.known_from]}>
+        {t.known[row.known_from]}
+      </span>
+    ),
+  };
+  const changes: Column<RequestRow> = { name: "changes", title: t.columns.changes, cell: (row) => <Changes row={row} /> };
   return [
     {
       name: "call",
@@ -138,17 +161,13 @@ function columnsOf(t: Words, f: Format, onOpen: (row: RequestRow) => void): Colu
         ),
     },
     { name: "time", title: t.columns.time, width: "6rem", cell: (row) => f.timeOfDay(row.at), wideOnly: true },
-    { name: "model", title: t.columns.model, cell: (row) => <ModelName id={row.model} /> },
-    {
-      name: "known",
-      title: t.columns.known,
-      cell: (row) => <span title={t.knownHint[row.known_from]}>{t.known[row.known_from]}</span>,
-    },
+    { name: "model", title: t.columns.model, cell: (row) => <ModelName id={row.model} className={styles.whole} /> },
+    ...(commonSource(rows) === null ? [known] : []),
     { name: "size", title: t.columns.size, end: true, cell: (row) => (row.known_from === "usage" ? "?" : f.count(row.characters)) },
     { name: "input", title: t.columns.input, end: true, cell: (row) => f.count(row.input_tokens) },
     { name: "cacheRead", title: t.columns.cacheRead, end: true, cell: (row) => f.count(row.cache_read_tokens) },
     { name: "cacheWrite", title: t.columns.cacheWrite, end: true, cell: (row) => f.count(row.cache_write_tokens) },
-    { name: "changes", title: t.columns.changes, cell: (row) => <Changes row={row} /> },
+    ...(rows.some(hasChanges) ? [changes] : []),
   ];
 }
 

@@ -8,5 +8,5 @@ export function CopyResume({ resume }: { resume: ResumeHint }) {
   const t = useText(text);
   const remarks = [resume.limit && t.limits[resume.limit], resume.directory_gone && t.directoryGone];
   const hint = [visible(resume.command), ...remarks].filter(Boolean).join("\n");
-  return <Copy text={resume.command} label={t.copy} hint={hint} large />;
+  return <Copy text={resume.command} label={t.copy} hint={hint} large of="terminal" />;
 }
