@@ -9,8 +9,9 @@ from playwright.sync_api import Page, expect
 from .conftest import CHINESE, Visit, key_of, settled
 
 SESSION = f"/sessions/{key_of('agenttrace', CHINESE)}"
-SHEET = """() => document.fonts.size > 50 && [...document.fonts].some((face) => /Noto Sans SC/.test(face.family))"""
-LOADED = """() => [...document.fonts].filter((face) => /Noto Sans SC/.test(face.family) && face.status === "loaded").length"""
+SHEET = """() => [...document.fonts].some((face) => /Noto Sans SC/.test(face.family))"""
+LOADED = """() => [...document.fonts]
+  .filter((face) => /Noto Sans SC/.test(face.family) && face.status === "loaded").length"""
 
 
 def fonts_of(page: Page, selector: str) -> list[dict[str, Any]]:

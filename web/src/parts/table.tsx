@@ -1,12 +1,15 @@
 /** Rows with named columns; on narrow screens each row is a card. */
 import type { ReactNode } from "react";
 
+import { useText } from "../text";
 import { Icon } from "./icon";
 import styles from "./table.module.css";
+import { text } from "./words";
 
 export interface Column<T> {
   /** Also the name to sort by. */
   name: string;
+  /** "" for buttons. */
   title: string;
   cell: (row: T) => ReactNode;
   sortable?: boolean;
@@ -108,6 +111,7 @@ interface HeadProps<T> {
 }
 
 function Head<T>({ column, sort, onSort }: HeadProps<T>) {
+  const t = useText(text);
   const by = sort?.by === column.name ? sort.order : null;
   const next = by === "desc" ? "asc" : "desc";
   return (
@@ -126,7 +130,7 @@ function Head<T>({ column, sort, onSort }: HeadProps<T>) {
           </span>
         </button>
       ) : (
-        column.title
+        column.title || <span className="unseen">{t.actions}</span>
       )}
     </th>
   );

@@ -21,7 +21,7 @@ export function Periods({ figures }: { figures: OverviewFigures }) {
       </div>
       {figures.currency_problem !== null && (
         <p className={styles.problem}>
-          {t.currencies} <strong>usage.currency</strong>, <strong>usage.exchange_rate</strong>{" "}
+          {t.currencies} <code>usage.currency</code>, <code>usage.exchange_rate</code>{" "}
           <Link href="/settings">{t.settings}</Link>
         </p>
       )}
