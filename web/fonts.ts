@@ -1,11 +1,12 @@
 /**
  * The fonts of the page, from their npm packages: cut down to the characters and features that the interface uses, which
- * is a third of their size, and preloaded. Other characters are shown in fonts of the system.
+ * is a third of their size, and preloaded. Chinese is shown in a font of the system, or else in one that comes in a hundred
+ * files, of which a browser loads those with characters that it shows. Other characters are shown in fonts of the system.
  */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 
 import type { Plugin } from "vite";
 
@@ -52,6 +53,16 @@ const CODE: Range[] = [[0x20, 0x7e], [0xa0, 0xa0], [0xb7, 0xb7], [0xd7, 0xd7], .
 
 const INTER = "@fontsource-variable/inter/files/inter-latin-wght-normal.woff2";
 const MONO = "@fontsource-variable/jetbrains-mono/files/jetbrains-mono-latin-wght-normal.woff2";
+
+const CHINESE = "@fontsource-variable/noto-sans-sc/wght.css";
+/** Characters of East Asia, without private use and presentation forms of other scripts; the system has signs and emoji. */
+const EAST_ASIAN: Range[] = [
+  [0x2e80, 0xa4cf],
+  [0xf900, 0xfaff],
+  [0xfe30, 0xfe4f],
+  [0xff00, 0xffef],
+  [0x20000, 0x3ffff],
+];
 
 const FONTS: Font[] = [
   { name: "inter", source: INTER, preload: true, ranges: LATIN, features: FEATURES },
@@ -114,6 +125,35 @@ async function make(font: Font): Promise<void> {
   writeFileSync(mark, version);
 }
 
+/** The ranges of a style sheet, such as `U+4e00,U+4e10-4e1f`, without those that are not East Asian. */
+function eastAsian(ranges: string): string {
+  return ranges
+    .split(",")
+    .filter((range) => {
+      const [first = 0, last = first] = range.trim().replace("U+", "").split("-").map((digits) => Number.parseInt(digits, 16));
+      return EAST_ASIAN.some(([from, to]) => first >= from && last <= to);
+    })
+    .join();
+}
+
+/** The style sheet of the Chinese font, without the files for other characters. */
+function makeChinese(): void {
+  const source = require.resolve(CHINESE);
+  const files = join(relative(CACHE, dirname(source)), "files").replaceAll("\\", "/");
+  const faces = readFileSync(source, "utf8").matchAll(/@font-face \{[^}]*url\(\.\/files\/([^)]+)\)[^}]*unicode-range: ([^;]+);\s*\}/g);
+  const sheet = [...faces].flatMap(([, file = "", ranges = ""]) => {
+    const kept = eastAsian(ranges);
+    const from = `url("${files}/${file}") format("woff2")`;
+    const weights = `${WEIGHTS.min} ${WEIGHTS.max}`;
+    return kept
+      ? [`@font-face { font-family: "Noto Sans SC Variable"; font-display: swap; font-weight: ${weights}; src: ${from}; unicode-range: ${kept}; }\n`]
+      : [];
+  });
+  if (sheet.length === 0) throw new Error("the style sheet of the Chinese font is not as it was");
+  mkdirSync(CACHE, { recursive: true });
+  writeFileSync(join(CACHE, "chinese.css"), sheet.join(""));
+}
+
 /** Makes the subsets, preloads what the first page needs, and adds the licences of the fonts to the notices. */
 export function fonts(notices: string): Plugin {
   return {
@@ -121,6 +161,7 @@ export function fonts(notices: string): Plugin {
     config: async () => {
       // One after the other: the converter is not made for several at once.
       if (!process.env["VITEST"]) for (const font of FONTS) await make(font);
+      makeChinese();
       return { resolve: { alias: { "@fonts": CACHE } } };
     },
     transformIndexHtml: {
@@ -136,7 +177,7 @@ export function fonts(notices: string): Plugin {
       order: "post",
       handler(_options, bundle) {
         const file = bundle[notices];
-        if (file?.type === "asset") file.source = `${String(file.source)}\n${[INTER, MONO].map(licence).join("\n")}`;
+        if (file?.type === "asset") file.source = `${String(file.source)}\n${[INTER, MONO, CHINESE].map(licence).join("\n")}`;
       },
     },
   };
@@ -145,7 +186,7 @@ export function fonts(notices: string): Plugin {
 /** As the notices of the other packages are written. */
 function licence(source: string): string {
   const name = source.split("/").slice(0, 2).join("/");
-  const home = dirname(dirname(require.resolve(source)));
+  const home = dirname(require.resolve(`${name}/package.json`));
   const { version, license } = JSON.parse(readFileSync(join(home, "package.json"), "utf8")) as Record<string, string>;
   return `## ${name} - ${version} (${license})\n\n${readFileSync(join(home, "LICENSE"), "utf8").trim()}\n`;
 }

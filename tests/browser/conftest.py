@@ -10,9 +10,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -27,12 +28,19 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from agenttrace.config import Settings
 from agenttrace.console import PAGE
 from agenttrace.ids import session_number
 from agenttrace.serve.access.cookie import NAME as COOKIE
 from cli.conftest import Program, stop
 from console_login import login_token
 from run.fixtures import execute
+from team_rig import write_team
+
+from .furnished import failed_span, furnishing, work
+
+if TYPE_CHECKING:
+    from .places import Server, Tour
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -149,10 +157,11 @@ class Visit:
         theme: Literal["light", "dark"] = "light",
         language: str = "en-US",
         fresh: bool = False,
+        timezone: str | None = None,
     ) -> Page:
         """An empty page in a browser that remembers nothing; ``fresh`` where a test changes what cannot be undone."""
         idle = [] if fresh else _idle.setdefault((self.base, language), [])
-        page = idle.pop() if idle else self._new_page(language)
+        page = idle.pop() if idle else self._new_page(language, timezone)
         page.set_viewport_size(ViewportSize(width=width, height=height))
         page.emulate_media(color_scheme=theme)
         if self._token is not None:
@@ -169,8 +178,10 @@ class Visit:
         self._leaving[page] = leave
         return page
 
-    def _new_page(self, language: str) -> Page:
-        context = self._browser.new_context(locale=language, base_url=self.base, accept_downloads=True)
+    def _new_page(self, language: str, timezone: str | None) -> Page:
+        context = self._browser.new_context(
+            locale=language, base_url=self.base, accept_downloads=True, timezone_id=timezone
+        )
         context.set_default_timeout(PATIENCE_MS)
         return context.new_page()
 
@@ -273,9 +284,9 @@ def new_user(tmp_path_factory: pytest.TempPathFactory, databases: Databases) -> 
     return program
 
 
-def write_extra_logs(program: Program) -> None:
+def write_extra_logs(program: Program, now: float | None = None) -> None:
     """What the agents' fixtures do not have: a Chinese session, a failed tool, a line that is no JSON."""
-    now = time.time()
+    now = time.time() if now is None else now
     program.log(
         CHINESE,
         {"type": "session.begin", "id": "s", "ts": now, "agent": "客服", "project": "商城", "title": "包裹到哪里了？"},
@@ -342,6 +353,38 @@ def served(tmp_path_factory: pytest.TempPathFactory, databases: Databases) -> It
         yield found
 
 
+@pytest.fixture(scope="session")
+def furnished(tmp_path_factory: pytest.TempPathFactory, databases: Databases) -> Iterator[running]:
+    """A server with something on every page; for tests that only look."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine; to run these tests: apt install chromium")
+    program = new_user(tmp_path_factory, databases)
+    with furnishing(program, write_extra_logs), running(program) as found:
+        work(program, found.url)
+        yield found
+
+
+@pytest.fixture(scope="session")
+def teamed(tmp_path_factory: pytest.TempPathFactory, databases: Databases) -> Iterator[running]:
+    """The server of a team of five machines; for tests that only look."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine; to run these tests: apt install chromium")
+    program = new_user(tmp_path_factory, databases)
+    write_team(Settings(home=program.home))
+    (program.home / "agenttrace.toml").write_text('[team]\nname = "Checkout"\n')
+    with running(program) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def unused(tmp_path_factory: pytest.TempPathFactory, databases: Databases) -> Iterator[running]:
+    """A server of a machine without any logs; for tests that only look."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine; to run these tests: apt install chromium")
+    with running(new_user(tmp_path_factory, databases)) as found:
+        yield found
+
+
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory, databases: Databases, browser: Browser) -> Iterator[running]:
     """An empty store, served to this module alone: its tests may write logs and stop the server."""
@@ -367,6 +410,36 @@ def visit(browser: Browser, served: running) -> Iterator[Visit]:
 def own_visit(browser: Browser, own: running) -> Iterator[Visit]:
     """A visitor of this module's own server."""
     yield from visiting(browser, own)
+
+
+@pytest.fixture(scope="session")
+def servers(furnished: running, teamed: running, unused: running) -> dict[Server, running]:
+    """The servers of all places."""
+    return {"furnished": furnished, "teamed": teamed, "unused": unused}
+
+
+@pytest.fixture(scope="session")
+def names(furnished: running) -> dict[str, str]:
+    """What is in the addresses of places and known only when it was recorded."""
+    return {"span": failed_span(furnished.program)}
+
+
+@pytest.fixture
+def tour(browser: Browser, servers: dict[Server, running], names: dict[str, str]) -> Iterator[Tour]:
+    """A visitor of every place of the console."""
+    from .places import Tour  # uses what is above
+
+    with Tour(browser, servers, names).begun() as found:
+        yield found
+
+
+@pytest.fixture
+def still(browser: Browser, servers: dict[Server, running], names: dict[str, str]) -> Iterator[Tour]:
+    """A visitor whose clock stands still at midday, when everything was hours ago."""
+    from .places import Tour
+
+    with Tour(browser, servers, names, now=datetime.now(UTC) + timedelta(hours=2)).begun() as found:
+        yield found
 
 
 def settled(page: Page) -> None:

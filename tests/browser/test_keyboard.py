@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from .conftest import DARK, FAILING, Visit, key_of, settled
+from .places import GROUPS, Tour, listed
 
 #: What is wrong with the focus: lost, or nothing around it shows where it is.
 SEEN = """() => {
@@ -106,33 +108,97 @@ def test_help_lists_the_keys(visit: Visit) -> None:
     here(page)
 
 
-def test_tab_reaches_everything_and_is_always_seen(visit: Visit) -> None:
-    """Going through a page with Tab, one sees each stop, and the first leads past the navigation."""
-    page = visit.enter()
-    for path in (
-        "/",
-        "/sessions",
-        "/usage?since=all",
-        "/insights?tab=tools&since=all",
-        f"/sessions/{key_of('agenttrace', FAILING)}",
-        "/files",
-        "/settings",
-    ):
-        page.goto(path)
+#: Controls of the page, or of the dialog that is open; and a listener that notes which have had the focus.
+CONTROLS = """(most) => {
+  const root = document.querySelector("dialog:modal") ?? document.querySelector("main");
+  const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
+  const reachable = (part) => part.tabIndex >= 0 && !part.matches(":disabled") && !part.closest("[inert]") &&
+    part.checkVisibility({ visibilityProperty: true });
+  // Of radio buttons Tab reaches one.
+  const first = (part) => part.type !== "radio" || part.checked || !part.name;
+  const all = [...root.querySelectorAll(FOCUSABLE)].filter((part) => reachable(part) && first(part));
+  const outlined = (style) => style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
+  const framed = (part) => [null, "::before", "::after"].map((pseudo) => getComputedStyle(part, pseudo))
+    .some((style) => outlined(style) || style.boxShadow !== "none");
+  window.walk = { root, all: all.slice(0, most), whole: all.length <= most, visited: new Set(), bare: [] };
+  document.addEventListener("focusin", ({ target }) => {
+    window.walk.visited.add(target);
+    if (root.contains(target) && !framed(target)) window.walk.bare.push(target);
+  });
+  // What a mouse can press, keys can reach: itself, what it is in, what is in it, or what arrow keys lead to.
+  const pressed = [...root.querySelectorAll("*")].filter((part) => getComputedStyle(part).cursor === "pointer" &&
+    part.checkVisibility() && !part.closest(FOCUSABLE + ", label") && !part.querySelector(FOCUSABLE));
+  root.tabIndex = root.tabIndex >= 0 ? root.tabIndex : -1;
+  if (!root.contains(document.activeElement) || root.matches("main")) root.focus();
+  return [window.walk.all.length, pressed.map((part) => part.outerHTML.slice(0, 120))];
+}"""
+#: Whether the walk has come to its end: out of the page, or around the dialog.
+LEFT = """() => !window.walk.root.contains(document.activeElement) || window.walk.all.every(
+  (part) => window.walk.visited.has(part) || !part.isConnected)"""
+#: What was not reached, and where nothing showed the focus: not even a change of what is around it.
+MISSED = """() => {
+  const { all, visited, bare } = window.walk;
+  const told = all.filter((part) => part.isConnected && part.checkVisibility({ visibilityProperty: true }) &&
+    part.tabIndex >= 0 && !part.matches(":disabled") && !visited.has(part))
+    .map((part) => "not reached: " + part.outerHTML.slice(0, 160));
+  const look = (part) => [part, part.parentElement, part.parentElement?.parentElement].filter(Boolean).map((each) => {
+    const style = getComputedStyle(each);
+    return [style.backgroundColor, style.borderColor, style.outline, style.boxShadow].join();
+  }).join();
+  for (const part of new Set(bare)) {
+    if (part.matches("h1, h2, main, dialog") || !part.isConnected) continue;
+    part.focus({ focusVisible: true, preventScroll: true });
+    const during = look(part);
+    part.blur();
+    if (look(part) === during) told.push("not seen: " + part.outerHTML.slice(0, 160));
+  }
+  return told;
+}"""
+#: Stops of one place; on longer pages the first ones are walked through.
+MOST = 60
+
+
+@pytest.mark.parametrize("number", range(len(GROUPS)))
+def test_tab_reaches_everything_and_is_always_seen(tour: Tour, number: int) -> None:
+    """In every place Tab reaches every control, one sees where it is, it leads out again, and Escape closes dialogs."""
+    found: dict[str, list[str]] = {}
+    for place in GROUPS[number]:
+        page = tour.to(place)
+        count, pressed = page.evaluate(CONTROLS, MOST)
+        told = [f"only by mouse: {part}" for part in pressed]
+        for _ in range(3):
+            # Areas that scroll are stops as well.
+            for _ in range(count // 2 + 8):
+                page.keyboard.press("Tab")
+            if page.evaluate(LEFT):
+                break
+        else:
+            told.append("Tab does not lead out")
+        told += page.evaluate(MISSED)
+        if page.locator("dialog:modal").count():
+            page.keyboard.press("Escape")
+            expect(page.locator("dialog:modal")).to_have_count(0)
+        found[place.name] = told
+    assert not listed(found), listed(found)
+
+
+def test_the_first_stop_leads_past_the_navigation(tour: Tour) -> None:
+    """On every page with a navigation, which is then walked through: each stop is seen."""
+    for place in (each for each in GROUPS[0] if each.open is None and each.path != "/login"):
+        page = tour.to(place)
+        page.evaluate("() => document.activeElement.blur()")
+        page.goto(page.url)
         settled(page)
         page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+        assert page.evaluate("document.activeElement.textContent") == "Skip to content", place
         here(page)
         page.keyboard.press("Enter")
-        assert page.evaluate("document.activeElement.closest('main') !== null")
-        stops = 0
-        for _ in range(25):
-            page.keyboard.press("Tab")
-            if page.evaluate("document.activeElement === document.body || !document.activeElement.closest('main')"):
-                break
-            here(page)
-            stops += 1
-        assert stops > 2, path
+        assert page.evaluate("document.activeElement.closest('main') !== null"), place
+    page.goto("/")
+    settled(page)
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        here(page)
 
 
 def test_typing_is_not_a_shortcut(visit: Visit) -> None:

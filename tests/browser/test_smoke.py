@@ -8,11 +8,11 @@ from playwright.sync_api import expect
 from .conftest import PAGES, Visit, settled
 
 KEYS = "osuilrcbkfe,"
-#: What the first view may weigh, as it is sent; charts and the palette are loaded after it.
+#: What the first view may weigh, as it is sent; charts, the palette and the Chinese font are loaded after it.
 MOST_BYTES = 150_000
 WEIGHED = """() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
   .map(({ name, encodedBodySize }) => [new URL(name).pathname, encodedBodySize])
-  .filter(([path]) => !/^\\/api\\/|chart-canvas|palette/.test(path))"""
+  .filter(([path]) => !/^\\/api\\/|chart-canvas|palette|chinese|noto-sans-sc/.test(path))"""
 
 
 @pytest.mark.parametrize(("path", "title"), PAGES.items())

@@ -8,21 +8,14 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from agenttrace.config import Settings
-from team_rig import write_team
-
-from .conftest import Databases, Visit, new_user, overflow, running, settled, turn_to
+from .conftest import Visit, overflow, running, settled, turn_to, visiting
 from .test_looks import problems
 
 
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory, databases: Databases, browser: Browser) -> Iterator[running]:
-    """The sessions of five machines, served to this module alone."""
-    program = new_user(tmp_path_factory, databases)
-    write_team(Settings(home=program.home))
-    (program.home / "agenttrace.toml").write_text('[team]\nname = "Checkout"\n')
-    with running(program) as found:
-        yield found
+@pytest.fixture
+def own_visit(browser: Browser, teamed: running) -> Iterator[Visit]:
+    """A visitor of the server of a team."""
+    yield from visiting(browser, teamed)
 
 
 def _rows(page: Page, table: str) -> list[str]:

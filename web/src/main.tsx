@@ -7,12 +7,14 @@ import "./style/fonts.css";
 import "./style/tokens.css";
 import "./style/base.css";
 import { App } from "./app";
+import { loadChinese } from "./style/chinese";
 import { applyLanguage } from "./text";
 import { applyTheme, followSystem } from "./theme";
 
 applyTheme();
 applyLanguage();
 followSystem();
+loadChinese();
 
 const root = document.getElementById("root");
 if (root) {

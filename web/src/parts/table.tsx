@@ -13,6 +13,7 @@ import { text } from "./words";
 export interface Column<T> {
   /** Also the name to sort by. */
   name: string;
+  /** "" for buttons. */
   title: string;
   cell: (row: T) => ReactNode;
   sortable?: boolean;
@@ -133,6 +134,7 @@ interface HeadProps<T> {
 }
 
 function Head<T>({ column, sort, onSort }: HeadProps<T>) {
+  const t = useText(text);
   const by = sort?.by === column.name ? sort.order : null;
   const next = by === "desc" ? "asc" : "desc";
   return (
@@ -151,7 +153,7 @@ function Head<T>({ column, sort, onSort }: HeadProps<T>) {
           </span>
         </button>
       ) : (
-        column.title
+        column.title || <span className="unseen">{t.actions}</span>
       )}
     </th>
   );

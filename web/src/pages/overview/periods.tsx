@@ -21,7 +21,7 @@ export function Periods({ figures }: { figures: OverviewFigures }) {
       </div>
       {figures.currency_problem !== null && (
         <p className={styles.problem}>
-          {t.currencies} <strong>usage.currency</strong>, <strong>usage.rates</strong>{" "}
+          {t.currencies} <code>usage.currency</code>, <code>usage.rates</code>{" "}
           <Link href="/settings">{t.settings}</Link>
         </p>
       )}

@@ -48,7 +48,7 @@ function Finding({ check }: { check: Check }) {
   return (
     <li className={styles.finding}>
       <StateMark state={LOOKS[check.state]} label={t.states[check.state]} />
-      <strong>{check.name}</strong>
+      <strong lang="en">{check.name}</strong>
       <div>
         <Text>{check.found}</Text>
         {fix && (

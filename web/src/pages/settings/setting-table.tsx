@@ -63,9 +63,9 @@ function Rows({ rows }: { rows: SettingRow[] }) {
       name: "origin",
       title: t.origin,
       width: "12rem",
-      cell: (row) => <span className={row.origin === "default" ? "faint" : undefined}>{row.origin}</span>,
+      cell: (row) => <span className={row.origin === "default" ? "faint" : undefined} lang="en">{row.origin}</span>,
     },
-    { name: "meaning", title: t.meaning, cell: (row) => <span className="soft">{row.description}</span> },
+    { name: "meaning", title: t.meaning, cell: (row) => <span className="soft" lang="en">{row.description}</span> },
   ];
   return <Table label={t.settings} columns={columns} rows={rows} rowKey={(row) => row.name} />;
 }
