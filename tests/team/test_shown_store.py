@@ -40,6 +40,8 @@ ASKING = (
     ("compare", "s1", "s2"),
     ("note", "s1"),
     ("prices",),
+    ("rules", "list"),
+    ("rules", "log"),
     ("team", "now"),
     ("team", "machines"),
 )
@@ -100,6 +102,16 @@ def test_what_commands_write_is_beside_the_team_s_sessions(home: Home) -> None:
     home.run("star", "s2")
     assert [each["text"] for each in home.read("note", "s1")["annotations"]] == ["look at this"]
     assert {each["session_id"] for each in home.read("sessions", "--starred")} == {"s2"}
+
+
+def test_rules_are_switched_for_the_team(home: Home) -> None:
+    """Those that the server runs: its switches, and what a rule would have done where the store is a file."""
+    home.run("rules", "enable", "done", "--dry")
+    assert {each["name"]: each["mode"] for each in home.read("rules", "list")}["done"] == "dry"
+    tried = CliRunner().invoke(app, ["rules", "test", "done", "--json"], env={"AGENTTRACE_HOME": str(home.path)})
+    known = explained(tried.exception) if isinstance(tried.exception, Exception) else None
+    assert tried.exit_code == 0 or (known is not None and "enable done --dry" in (known.fix or ""))
+    assert not (home.path / "agenttrace.db").exists()
 
 
 def test_the_library_and_mcp_show_the_team(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

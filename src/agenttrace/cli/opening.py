@@ -8,6 +8,7 @@ from agenttrace.cli.errors import CommandError, UsageError
 
 if TYPE_CHECKING:
     from agenttrace.config import Settings
+    from agenttrace.store.rule_store import RuleStore
     from agenttrace.store.sqlite.store import SqliteStore
     from agenttrace.store.store import Store
 
@@ -32,6 +33,14 @@ def opened_store(of: Settings, *, read_only: bool = True) -> SqliteStore:
     elif not store_path(of.home).exists() and shows_team(of):
         raise CommandError(_OF_TEAM, "Run this on a machine. About the server: agenttrace team status")
     return open_store(of, read_only=read_only)
+
+
+def rule_store(of: Settings) -> RuleStore:
+    """The store that rules run on, to write: this machine's, or that of the team whose server is here."""
+    from agenttrace.store.team_place import shown_source
+
+    source = shown_source(of)
+    return source.writable() if source.is_team else opened_store(of, read_only=False)
 
 
 def shown_store(of: Settings) -> Store:

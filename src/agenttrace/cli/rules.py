@@ -66,7 +66,7 @@ def list_rules(as_json: AsJson = False) -> None:
     from agenttrace.views.rules import rules_of
 
     settings = opening.settings()
-    with opening.opened_store(settings, read_only=False) as store:
+    with opening.rule_store(settings) as store:
         found = rules_of(store, all_rules(settings), day=_today(settings), cashier=Cashier.load(settings))
     print_list(
         found,
@@ -95,7 +95,8 @@ def _say_trouble(settings: Settings, found: Sequence[RuleRow]) -> None:
                 where = "where agenttrace up or agenttrace record is started"
                 output.note(f"{each.name}: {names} is not set here; action {action.name} needs it {where}.", "yellow")
     if active and owner(settings.home) is None:
-        output.note("No rules are run now. They are while agenttrace up or agenttrace record does.", "yellow")
+        programs = "agenttrace team serve" if opening.shows_team(settings) else "agenttrace up or agenttrace record"
+        output.note(f"No rules are run now. They are while {programs} does.", "yellow")
 
 
 def _mode(rule: RuleRow) -> str:
@@ -141,7 +142,7 @@ def log(
     from agenttrace.views.rules import firings_of
 
     settings = opening.settings()
-    with opening.opened_store(settings, read_only=False) as store:
+    with opening.rule_store(settings) as store:
         number = None if session is None else store.session(session).id
         found = store.rules.firings(rule=rule, states=_states(state or []), session=number, limit=limit or -1)
         rows = firings_of(store, found, Cashier.load(settings))
@@ -195,7 +196,7 @@ def show(firing: Number, as_json: AsJson = False) -> None:
     from agenttrace.views.rules import firing_detail
 
     settings = opening.settings()
-    with opening.opened_store(settings, read_only=False) as store:
+    with opening.rule_store(settings) as store:
         found = firing_detail(store, firing, Cashier.load(settings))
     if found is None:
         raise CommandError(f"there is no firing {firing}", "List them: agenttrace rules log")
@@ -254,12 +255,18 @@ def try_out(
     """
     from agenttrace.config.rule_tables import all_rules
     from agenttrace.rules.trial import try_rule
+    from agenttrace.store.sqlite.store import SqliteStore
     from agenttrace.views.rules import trial_of
 
     settings = opening.settings()
     wanted = _rule(settings, rule)
     begin = times.parse_when(since, settings.usage.timezone)
-    with opening.opened_store(settings, read_only=False) as store:
+    with opening.rule_store(settings) as store:
+        if not isinstance(store, SqliteStore):
+            raise CommandError(
+                "rules are tried on what a machine or a team's file holds, not on a database",
+                f"Run it dry on the server: agenttrace rules enable {rule} --dry",
+            )
         trial = try_rule(store, settings, all_rules(settings), wanted, since=begin, until=time.time_ns() // 1000)
         found = trial_of(trial, store, settings)
     if as_json:
@@ -419,7 +426,7 @@ def retry(
     from agenttrace.rules.switches import retry as run_again
 
     settings = opening.settings()
-    with opening.opened_store(settings, read_only=False) as store:
+    with opening.rule_store(settings) as store:
         retried = run_again(store, all_rules(settings), sorted(set(firings)), day=_today(settings))
     if as_json:
         output.print_json({"queued": retried})
@@ -466,7 +473,7 @@ def _switch(settings: Settings, rule: RuleSettings, mode: RuleMode) -> None:
     from agenttrace.rules.switches import switch
 
     day_of = day_finder(settings.usage.timezone)
-    with opening.opened_store(settings, read_only=False) as store:
+    with opening.rule_store(settings) as store:
         switch(store, all_rules(settings), rule, mode, home=settings.home, day_of=day_of)
 
 
