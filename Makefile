@@ -23,7 +23,7 @@ PAGE := src/agenttrace/console/dist/index.html
 JOBS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PAGE_SOURCE := $(shell find web -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: help setup setup-dev setup-team console up demo test test-team test-peers lint bench screenshots web-types docs-tables
+.PHONY: help setup setup-dev setup-team console up demo test test-team test-peers lint bench snapshots screenshots web-types docs-tables
 .PHONY: lock clean docs release audit
 .DEFAULT_GOAL := help
 
@@ -38,6 +38,7 @@ help:
 	@echo "make web-types    write the TypeScript types of the API"
 	@echo "make docs-tables  write the tables of docs/configuration.md"
 	@echo "make docs         build the documentation site into build/site"
+	@echo "make snapshots    store how the pages of the console look, after a change that is meant (needs Chromium)"
 	@echo "make screenshots  make the images of the README (needs Chromium)"
 	@echo "make bench        run the benchmarks (ARGS: see docs/benchmarks.md)"
 	@echo "make lock         update the lock files (needs uv)"
@@ -106,6 +107,10 @@ lint: setup-dev console
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# What tests/browser/test_snapshots.py compares with; needs Chromium.
+snapshots: setup-dev console
+	SNAPSHOTS=write $(BIN)/python -m pytest -q -n 0 -k as_they_did tests/browser/test_snapshots.py
 
 # The images of the README, from the demo; needs Chromium.
 screenshots: setup-dev console

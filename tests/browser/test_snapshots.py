@@ -1,105 +1,127 @@
-"""Every page looks as it did: how much ink each part of its picture has is compared with what is stored.
+"""Every place looks as it did, in light and dark, at three widths, in English and Chinese: see ``layout.py``.
 
-Fonts and texts may differ a little between machines, so a page fails only where many parts of it have more or less.
-After a change that is meant, write them again: ``SNAPSHOTS=write pytest -n 0 tests/browser/test_snapshots.py``.
+After a change that is meant, write them again: ``make snapshots``, and read the differences that git shows.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import os
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Error, Page
 
-from cli.conftest import CLAUDE, CLAUDE_FORK
+from .layout import differences, parts_of
+from .places import GROUPS, PLACES, Place, Tour, listed
 
-from .conftest import PAGES, Visit, key_of, turn_to
+STORED = Path(__file__).with_name("snapshots")
 
-STORED = Path(__file__).with_name("snapshots.json")
-SESSION = f"/sessions/{key_of('claude-code', CLAUDE)}"
-COMPARE = f"/compare?a={key_of('claude-code', CLAUDE)}&b={key_of('claude-code', CLAUDE_FORK)}"
-#: Without the raw lines: they have paths of the machine.
-TABS = ("waterfall", "changes", "tools", "requests")
-PLACES = (
-    *PAGES,
-    "/insights?tab=models&since=all",
-    SESSION,
-    *(f"{SESSION}?tab={tab}" for tab in TABS),
-    COMPARE,
-    "/nowhere",
+
+class View(NamedTuple):
+    """How a page is looked at."""
+
+    width: int
+    theme: Literal["light", "dark"]
+    language: str
+
+    def __str__(self) -> str:
+        return f"{self.width} {self.theme} {self.language}"
+
+
+#: Whether the ground has the colour of the theme.
+THEMED = """(dark) => getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3)
+  .every((number) => number < 128) === dark"""
+HEIGHTS = {1280: 800, 1920: 1080, 390: 844}
+#: Each place has one of these: every width, theme and language. Between them are all pairs of two.
+VIEWS = (
+    (View(1280, "light", "en-US"), View(1920, "dark", "zh-CN"), View(390, "light", "zh-CN")),
+    (View(1920, "light", "en-US"), View(390, "dark", "en-US"), View(1280, "dark", "zh-CN")),
 )
-#: On a phone, paths of the machine take too much of the page.
-SIZES = ((1280, 800, "light"), (1920, 1080, "dark"))
-COLUMNS, ROWS = 40, 24
-#: How much the ink of a part may differ, in steps of four of 256 levels, and in which share of all parts.
-LEVELS, SHARE = 2, 0.08
-#: What differs from hour to hour is left out: the figures of today, this week and this month, and the map of hours.
-TIMED = {"/": '[class*="_periods_"], [class*="_map_"]'}
-HIDDEN = "(selector) => document.querySelectorAll(selector).forEach((part) => { part.style.display = 'none'; })"
-#: Pictures of a page until two are the same: texts and colours of code come a moment after the page.
-TRIES = 20
-SHRUNK = """async ([picture, columns, rows]) => {
-  const bytes = Uint8Array.from(atob(picture), (one) => one.charCodeAt(0));
-  const { width, height } = await createImageBitmap(new Blob([bytes]));
-  const context = new OffscreenCanvas(width, height).getContext("2d");
-  context.drawImage(await createImageBitmap(new Blob([bytes])), 0, 0);
-  const { data } = context.getImageData(0, 0, width, height);
-  const ground = getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).map(Number);
-  const [sums, counts] = [new Float64Array(columns * rows), new Float64Array(columns * rows)];
-  for (let at = 0; at < data.length; at += 4) {
-    const [x, y] = [(at / 4) % width, Math.floor(at / 4 / width)];
-    const part = Math.floor(y * rows / height) * columns + Math.floor(x * columns / width);
-    for (let colour = 0; colour < 3; colour += 1) sums[part] += Math.abs(data[at + colour] - ground[colour]) / 3;
-    counts[part] += 1;
-  }
-  const ink = [...sums].map((sum, part) => Math.min(Math.round(sum / counts[part] / 4), 35).toString(36));
-  return Array.from({ length: rows }, (_, row) => ink.slice(row * columns, (row + 1) * columns).join(""));
-}"""
+#: What differs from day to day, or from one machine to another.
+TIMED = {
+    "overview": '[class*="_periods_"], [class*="_map_"]',
+    "team-overview": '[class*="_periods_"], [class*="_map_"]',
+    "empty-overview": '[class*="_periods_"], [class*="_map_"]',
+}
 
 
-def shrunk(page: Page) -> list[str]:
-    """The picture of a page as lines of digits: how far the colours of each part are from the ground."""
-    picture = page.screenshot(animations="disabled", caret="hide")
-    lines: list[str] = page.evaluate(SHRUNK, [base64.b64encode(picture).decode(), COLUMNS, ROWS])
-    return lines
+def looked_at(still: Tour, place: Place) -> dict[str, str]:
+    """What a place shows in each of its views."""
+    found: dict[str, str] = {}
+    page: Page | None = None
+    language = ""
+    for view in VIEWS[PLACES.index(place) % len(VIEWS)]:
+        if page is None or view.language != language:
+            size = {"width": view.width, "height": HEIGHTS[view.width]}
+            page, language = still.to(place, language=view.language, theme=view.theme, **size), view.language
+        else:
+            page.set_viewport_size({"width": view.width, "height": HEIGHTS[view.width]})
+            page.emulate_media(color_scheme=view.theme, reduced_motion="reduce")
+        page.wait_for_function(THEMED, arg=view.theme == "dark")
+        found[str(view)] = still.seen(page, partial(parts_of, page, TIMED.get(place.name, "")))
+    return found
 
 
-def at_rest(page: Page) -> list[str]:
-    """A page once it changes no more."""
-    before = shrunk(page)
-    for _ in range(TRIES):
-        after = shrunk(page)
-        if after == before:
-            break
-        before = after
-    return before
+def written(views: dict[str, str]) -> str:
+    return "".join(f"# {view}\n{parts}\n" for view, parts in views.items())
 
 
-def changed(before: list[str], after: list[str]) -> float:
-    """The share of parts that have more ink or less than they had."""
-    pairs = list(zip("".join(before), "".join(after), strict=True))
-    return sum(abs(int(old, 36) - int(new, 36)) > LEVELS for old, new in pairs) / len(pairs)
+def read(text: str) -> dict[str, str]:
+    sections = (section.partition("\n") for section in text.removeprefix("# ").split("\n# "))
+    return {view: parts.rstrip("\n") for view, _, parts in sections}
 
 
-@pytest.mark.parametrize(("width", "height", "theme"), SIZES)
-def test_pages_look_as_they_did(visit: Visit, width: int, height: int, theme: Literal["light", "dark"]) -> None:
-    """No page has lost its layout, its colours or a part since its picture was stored."""
-    page = visit.enter(width=width, height=height, theme=theme)
+@pytest.mark.parametrize("number", range(len(GROUPS)))
+def test_places_look_as_they_did(still: Tour, number: int) -> None:
+    """No place has lost a control, a column, a text or a colour since it was stored, and none has a new one."""
     found: dict[str, list[str]] = {}
-    for place in PLACES:
-        turn_to(page, place)
-        page.evaluate("() => document.fonts.ready.then(() => {})")
-        if place in TIMED:
-            page.evaluate(HIDDEN, TIMED[place])
-        found[place] = at_rest(page)
-    stored: dict[str, dict[str, list[str]]] = json.loads(STORED.read_text("utf-8")) if STORED.exists() else {}
-    name = f"{width} {theme}"
-    if os.environ.get("SNAPSHOTS") == "write":
-        STORED.write_text(json.dumps(stored | {name: found}, indent=1) + "\n", "utf-8")
-        return
-    shares = {place: changed(stored[name][place], lines) for place, lines in found.items()}
-    assert max(shares.values()) <= SHARE, {place: share for place, share in shares.items() if share > SHARE}
+    for place in GROUPS[number]:
+        views = looked_at(still, place)
+        path = STORED / f"{place.name}.txt"
+        if os.environ.get("SNAPSHOTS") == "write":
+            STORED.mkdir(exist_ok=True)
+            path.write_text(written(views), "utf-8")
+            continue
+        stored = read(path.read_text("utf-8")) if path.exists() else {}
+        for view, parts in views.items():
+            found[f"{place} {view}"] = list(differences(stored.get(view, ""), parts))
+    assert not listed(found), listed(found)
+
+
+def test_no_snapshot_is_left_over() -> None:
+    """Every file belongs to a place."""
+    assert {path.stem for path in STORED.iterdir()} == {place.name for place in PLACES}
+
+
+#: Changes of a page that must not pass.
+CHANGES: dict[str, str] = {
+    "a button less": "() => document.querySelector('main button').remove()",
+    "a heading less": "() => document.querySelector('main h1').remove()",
+    "a column moved": "() => document.querySelectorAll('main table tr > :nth-child(2)').forEach((cell) => {"
+    "  cell.style.position = 'relative'; cell.style.left = '24px'; })",
+    "a column less": "() => document.querySelectorAll('main table tr > :nth-child(2)').forEach((one) => one.remove())",
+    "another word": "() => { document.querySelector('main table th:nth-child(2)').textContent = 'else'; }",
+    "another colour": "() => { document.querySelector('main h1').style.color = 'rgb(1, 2, 3)'; }",
+    "another ground": "() => { document.querySelector('main section').style.background = 'rgb(1, 2, 3)'; }",
+    "narrower": "() => { document.querySelector('main').style.paddingInlineEnd = '80px'; }",
+}
+
+
+@pytest.mark.parametrize("name", ["team", "usage-models", "settings"])
+def test_a_small_change_is_seen(still: Tour, name: str) -> None:
+    """One button, one column, one word or one colour is a difference; a page as it was is none."""
+    place = next(place for place in PLACES if place.name == name)
+    seen: dict[str, bool] = {}
+    for what, change in CHANGES.items():
+        page = still.to(place, width=1280, height=800)
+        before = parts_of(page)
+        assert list(differences(before, parts_of(page))) == []
+        try:
+            page.evaluate(change)
+        except Error:
+            continue  # there is no such part here
+        seen[what] = any(differences(before, parts_of(page)))
+    assert len(seen) > len(CHANGES) / 2
+    assert all(seen.values()), seen
