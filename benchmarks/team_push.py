@@ -1,7 +1,7 @@
 """A machine pushes its history to its team: to ``agenttrace team serve``, and agentsview to PostgreSQL.
 
 Both programs import the same logs first, which is not counted. What is sent goes through a relay that counts bytes in
-the direction of the server.
+the direction of the server. A larger team is planned with CPU a span, bytes a span and the memory of the server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 import psycopg
 
 from agenttrace.run.postgres import EmbeddedPostgres
-from benchmarks import ours, peers
+from benchmarks import ours, peers, team
 from benchmarks.generate import cached_claude
 from benchmarks.measure import Cost, run, sandbox_environ, tree_bytes
 from benchmarks.peers import AbsentError
@@ -30,6 +30,8 @@ from benchmarks.truth import Truth
 #: ``agenttrace``.
 COMMAND = (sys.executable, "-m", "agenttrace.cli.main")
 _CHUNK = 1 << 18
+#: CPU of what sends, and of what receives.
+_MACHINE, _SERVER = "CPU s sent", "CPU s taken"
 
 
 class Relay:
@@ -83,16 +85,16 @@ def measure(data: Path, peers_folder: Path, work: Path, megabytes: float, stores
 
 
 def _total(row: Row) -> float:
-    return sum(float(row.figures.get(name, 0)) for name in ("CPU s, machine", "CPU s, server"))
+    return sum(float(row.figures.get(name, 0)) for name in (_MACHINE, _SERVER))
 
 
 def _row(who: str, cost: Cost, server: float, sent: int, stored: int, truth: Truth) -> Row:
     figures = {
-        "CPU s, machine": f"{cost.cpu_seconds:.1f}",
-        "CPU s, server": f"{server:.1f}",
+        _MACHINE: f"{cost.cpu_seconds:.1f}",
+        _SERVER: f"{server:.1f}",
         "wall s": f"{cost.wall_seconds:.1f}",
-        "sent / logs": f"{sent / truth.bytes:.2f}",
-        "stored / logs": f"{stored / truth.bytes:.2f}",
+        "sent/logs": f"{sent / truth.bytes:.2f}",
+        "stored/logs": f"{stored / truth.bytes:.2f}",
     }
     return Row(who, figures)
 
@@ -106,6 +108,8 @@ def _agenttrace(work: Path, tree: Path, truth: Truth, store: str) -> Row:
     ours.record_once(None, machine, index=False, CLAUDE_CONFIG_DIR=str(tree))
     environ = sandbox_environ(machine, AGENTTRACE_HOME=str(machine / "agenttrace"), CLAUDE_CONFIG_DIR=str(tree))
     target = {"sqlite": str(home / "team.db"), "chdb": f"chdb://{home / 'chdb'}"}.get(store, store)
+    with contextlib.closing(ours.store(machine)) as recorded:
+        spans = int(recorded.execute("SELECT count(*) FROM spans").fetchone()[0])
     with team_server(home, target) as (meter, url, code):
         parts = urlsplit(url)
         relay = Relay(socket.AF_INET, (str(parts.hostname), int(parts.port or 0)))
@@ -116,7 +120,16 @@ def _agenttrace(work: Path, tree: Path, truth: Truth, store: str) -> Row:
         spent, sent = meter.cpu_seconds() - before, relay.sent - sent
         relay.close()
         checked(run([*COMMAND, "team", "status"], environ=environ))
-    row = _row(f"agenttrace, team server with {store.partition(':')[0]}", cost, spent, sent, tree_bytes(home), truth)
+        resident = meter.resident_mb()
+    stored = tree_bytes(home) if store == "sqlite" else team.stored_bytes(target)
+    row = _row(f"agenttrace, {team.NAMES[store.partition(':')[0]]}", cost, spent, sent, stored, truth)
+    row.figures.update(
+        {
+            "server MB": f"{resident:.0f}",
+            "sent B/span": f"{sent / spans:.0f}",
+            "stored B/span": f"{stored / spans:.0f}",
+        }
+    )
     shutil.rmtree(work, ignore_errors=True)
     return row
 
@@ -174,7 +187,7 @@ def _agentsview(peers_folder: Path, work: Path, tree: Path, truth: Truth) -> Row
         cost = _peer(run([program, "pg", "push", "--no-vectors"], environ=environ))
         spent = meter.cpu_seconds() - spent
         relay.close()
-        name = f"agentsview {peers.AGENTSVIEW_VERSION} pg push, PostgreSQL"
+        name = f"agentsview {peers.AGENTSVIEW_VERSION} pg push"
         return _row(name, cost, spent, relay.sent, _size(url) - before, truth)
     finally:
         postgres.stop()

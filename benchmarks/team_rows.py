@@ -84,17 +84,16 @@ def pages(spans: int, seed: int = 1) -> Iterator[Sent]:
 
 
 def live_pages(count: int) -> list[Sent]:
-    """Pages of a machine that sends what an agent does at once: some lines and what became of them."""
-    machine = Sender(Pool.of(random.Random(2)), 9_999, 2_000, page_rows=_LIVE_ROWS)
-    return list(islice(chain.from_iterable(machine.pages()), count))
+    """Pages of a machine that sends what an agent does at once."""
+    return list(islice(Sender(Pool.of(random.Random(2)), 9_999, 2_000).live_pages(), count))
 
 
 class Sender:
     """A machine whose store grew for two months and is sent round by round."""
 
-    def __init__(self, pool: Pool, number: int, spans: int, *, page_rows: int = _PAGE_ROWS) -> None:
+    def __init__(self, pool: Pool, number: int, spans: int) -> None:
         self.name, self.person = f"laptop-{number:04}", f"person-{number * 3 // 4:04}"
-        self._pool, self._spans, self._page_rows = pool, spans, page_rows
+        self._pool, self._spans = pool, spans
         self._chance = random.Random(number + 1)
         # The projects of a team are shared.
         self._projects = [f"/home/dev/{self._chance.choice(_PROJECTS)}" for _ in range(3)]
@@ -112,6 +111,16 @@ class Sender:
             rows.sort(key=lambda row: _ORDER[type(row)])
             yield list(self._paged(rows))
 
+    def live_pages(self) -> Iterator[Sent]:
+        """The session as it is by then, some lines, and what became of them."""
+        for place, size in enumerate(self._sizes()):
+            file, session, *rows = Conversation(self, f"{self.name}/{place}", 1.0, size).rows()
+            assert isinstance(session, StoredSession)
+            for first in range(0, len(rows), _LIVE_ROWS):
+                portion = [*([] if first else [file]), session, *rows[first : first + _LIVE_ROWS]]
+                yield from self._paged(sorted(portion, key=lambda row: _ORDER[type(row)]))
+                session = msgspec.structs.replace(session, revision=self.next_revision())
+
     def _sizes(self) -> Iterator[int]:
         """How many spans each session has."""
         left = self._spans
@@ -125,7 +134,7 @@ class Sender:
 
     def _paged(self, rows: list[Row]) -> Iterator[Sent]:
         until = (self._revision, self._event)
-        for portion, last in _portions(rows, self._page_rows):
+        for portion, last in _portions(rows, _PAGE_ROWS):
             if last:
                 after = ChangesCursor(until, until)
             else:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from agenttrace.store.clickhouse.connection import Database
 from agenttrace.store.clickhouse.literals import Values
-from agenttrace.store.clickhouse.relations import EVENTS
+from agenttrace.store.clickhouse.relations import EVENTS, NUMBERED_EVENTS
 from agenttrace.store.questions import EventLine, EventMark, EventPlace, FileSource, SourceFile
 
 #: Lines that are read at a time.
@@ -15,7 +15,7 @@ _PORTION = 2_000
 #: A line whose text was pruned has none.
 _WITH_LINE = "raw IS NOT NULL"
 _LINES = f"""
-SELECT number, session, event_type, span_id, turn_index, step_n, file_id, generation, offset, raw FROM {EVENTS}
+SELECT number, session, event_type, span_id, turn_index, step_n, file_id, generation, offset, raw FROM {{events}}
 WHERE {_WITH_LINE} AND {{where}} ORDER BY number {{limit}}
 """
 _MARK = f"SELECT number, event_id, recorded_at FROM {EVENTS}"
@@ -39,8 +39,10 @@ def raw_lines(
         last, left = found[-1].event_no, left - len(found) if left > 0 else left
 
 
-def _lines(database: Database, where: str, values: Values, limit: int | None = None) -> list[EventLine]:
-    query = _LINES.format(where=where, limit="" if limit is None else f"LIMIT {limit}")
+def _lines(
+    database: Database, where: str, values: Values, limit: int | None = None, events: str = EVENTS
+) -> list[EventLine]:
+    query = _LINES.format(events=events, where=where, limit="" if limit is None else f"LIMIT {limit}")
     return list(map(EventLine._make, database.rows(query, raw=("raw",), **values)))
 
 
@@ -49,7 +51,7 @@ def lines_by_number(database: Database, numbers: Sequence[int]) -> Iterator[Even
     ordered = sorted(set(numbers))
     for start in range(0, len(ordered), _PORTION):
         part = ordered[start : start + _PORTION]
-        yield from _lines(database, "number IN :numbers AND number BETWEEN :first AND :last", _between(part))
+        yield from _lines(database, "number IN :numbers", _between(part), events=NUMBERED_EVENTS)
 
 
 def _between(numbers: Sequence[int]) -> Values:

@@ -37,6 +37,13 @@ SPANS = _shown("spans")
 LINKS = _shown("links")
 TOTALS = _shown("totals")
 EVENTS = _shown("events")
+#: Events by ``:numbers``, between ``:first`` and ``:last``. Numbers are all over the key: their keys are looked up
+#: first, in columns that are short, so that lines are read of few granules.
+NUMBERED_EVENTS = f"""(
+    SELECT * FROM events FINAL PREWHERE (session, origin, event_id) IN (
+        SELECT session, origin, event_id FROM events WHERE number IN :numbers AND number BETWEEN :first AND :last
+    ) WHERE {_test()}
+)"""
 REMOVED = _shown("removed")
 TEXTS = _shown("texts")
 #: Annotations of the copies that are shown, and those that were written here.

@@ -12,7 +12,7 @@ from itertools import islice
 from agenttrace.store.clickhouse.connection import Database, Row
 from agenttrace.store.clickhouse.literals import Values
 from agenttrace.store.clickhouse.numbers import SECOND
-from agenttrace.store.clickhouse.relations import EVENTS, SESSIONS
+from agenttrace.store.clickhouse.relations import EVENTS, NUMBERED_EVENTS, SESSIONS
 from agenttrace.store.clickhouse.session_conditions import session_conditions
 from agenttrace.store.clickhouse.tables import Table
 from agenttrace.store.clickhouse.words import parts_of, words_of
@@ -29,7 +29,7 @@ _MOST_PENDING = 50_000
 
 _CANDIDATES = "SELECT DISTINCT number FROM texts WHERE {where} ORDER BY number DESC LIMIT {limit}"
 _PRESENT = f"""
-SELECT number, session FROM {EVENTS} WHERE raw IS NOT NULL AND number IN :numbers AND number BETWEEN :first AND :last
+SELECT number, session FROM {NUMBERED_EVENTS} WHERE raw IS NOT NULL AND number IN :numbers
 """
 _WAITING = f"""
 FROM {EVENTS}
