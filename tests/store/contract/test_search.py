@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,13 @@ from agenttrace.views.hits import TextMatch, find
 
 from .machine import Line, store_of
 from .recorded import AGENT, AGENTS, BASE, PROJECTS, SECOND, WORDS, Conversation, conversations, logs_of, texts_of
+
+
+@pytest.fixture(autouse=True)
+def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ClickHouse looks through the newest few texts first."""
+    monkeypatch.setattr("agenttrace.store.clickhouse.search._FIRST_LOOK", 3)
+
 
 periods = st.none() | st.integers(0, 50).map(lambda second: (BASE + second) * SECOND)
 

@@ -174,8 +174,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ),
         _table("meta", "key String, value String", "key"),
     ),
-    # The page of each machine whose rows were written last: see ``team``.
-    (_table("pages", "machine String, store String, until String, sessions String", "machine"),),
+    (
+        # The page of each machine whose rows were written last: see ``team``.
+        _table("pages", "machine String, store String, until String, sessions String", "machine"),
+        # A search begins with the newest texts.
+        "ALTER TABLE texts{cluster} ADD INDEX IF NOT EXISTS idx_number number TYPE minmax GRANULARITY 1",
+        "ALTER TABLE texts{cluster} MATERIALIZE INDEX idx_number",
+    ),
 )
 
 

@@ -1,7 +1,8 @@
 """Full text search, and the words of events that it looks through, which are written after events came.
 
 Candidates are found by an index of pairs of characters, and then looked up among the events that are shown: words may
-be of an event that is gone by now.
+be of an event that is gone by now. The newest texts are looked through first: a word that is in many of them is found
+there, and costs as much in a store of any size.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _NO_NUMBER = 2**62
 #: Servers write beside each other: an event may be seen so much later than its arrival says.
 _OVERLAP = 60 * SECOND
 _MOST_CANDIDATES = 5_000
+#: Texts that are looked through first; each further look takes so many times more.
+_FIRST_LOOK, _MORE = 50_000, 4
 #: Events that are found by one look for those that wait.
 _MOST_PENDING = 50_000
 
@@ -48,39 +51,61 @@ _SINCE = "arrived >= :since"
 _BEFORE = "session IN (SELECT session FROM copies) AND arrived < :since"
 
 
-def search(database: Database, query: SearchQuery) -> list[int]:
-    """The numbers of the events that match, newest first.
+class Search:
+    """Searches through one connection."""
 
-    When an event was written stands in its line, which only its format can read: of ``since`` and ``until`` the
-    sessions are asked, so that events of sessions which were active then remain.
-    """
-    found: list[int] = []
-    for numbers in _candidates(database, query):
-        found += _present(database, numbers)
-        if len(found) >= query.limit:
-            break
-    return found[: query.limit]
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        #: How many texts there were, and where looks end.
+        self._texts, self._ends = 0, list[int]()
 
+    def __call__(self, query: SearchQuery) -> list[int]:
+        """The numbers of the events that match, newest first.
 
-def _candidates(database: Database, query: SearchQuery) -> Iterator[list[int]]:
-    """Numbers of words that match, in portions, newest first."""
-    parts = parts_of(query.text)
-    if not parts:
-        return
-    tests, values = _tests(query)
-    for number, part in enumerate(parts):
-        tests.append(f"words LIKE :part{number}")
-        values[f"part{number}"] = f"%{part}%"
-    before, limit = query.before, max(query.limit, 1)
-    while True:
-        older = [] if before is None else ["number < :before"]
-        asked = _CANDIDATES.format(where=" AND ".join(tests + older), limit=limit)
-        numbers = [row[0] for row in database.rows(asked, before=before, **values)]
-        if numbers:
-            yield numbers
-        if len(numbers) < limit:
+        When an event was written stands in its line, which only its format can read: of ``since`` and ``until`` the
+        sessions are asked, so that events of sessions which were active then remain.
+        """
+        found: list[int] = []
+        for numbers in self._candidates(query):
+            found += _present(self._database, numbers)
+            if len(found) >= query.limit:
+                break
+        return found[: query.limit]
+
+    def _candidates(self, query: SearchQuery) -> Iterator[list[int]]:
+        """Numbers of words that match, in portions, newest first."""
+        parts = parts_of(query.text)
+        if not parts:
             return
-        before, limit = numbers[-1], min(4 * limit, _MOST_CANDIDATES)
+        tests, values = _tests(query)
+        for number, part in enumerate(parts):
+            tests.append(f"words LIKE :part{number}")
+            values[f"part{number}"] = f"%{part}%"
+        before, limit = _NO_NUMBER if query.before is None else query.before, max(query.limit, 1)
+        where = " AND ".join((*tests, "number >= :end", "number < :before"))
+        for end in (0,) if query.session is not None else (*self._looks(), 0):
+            while before > end:
+                asked = _CANDIDATES.format(where=where, limit=limit)
+                rows = self._database.rows(asked, before=before, end=end, **values)
+                if rows:
+                    yield [row[0] for row in rows]
+                if len(rows) < limit:
+                    before = end
+                else:
+                    before, limit = rows[-1][0], min(4 * limit, _MOST_CANDIDATES)
+
+    def _looks(self) -> list[int]:
+        """The numbers at which looks end, newest first; about, and anew when there are many more texts."""
+        texts = int(self._database.value("SELECT count() FROM texts") or 0)
+        if not self._texts * 0.9 <= texts <= self._texts * 1.1:
+            sizes, size = list[int](), _FIRST_LOOK
+            while size < texts:
+                sizes.append(size)
+                size *= 1 + _MORE
+            levels = ", ".join(str(1 - size / texts) for size in sizes)
+            found = self._database.value(f"SELECT quantiles({levels})(number) FROM texts") if sizes else []
+            self._texts, self._ends = texts, [int(number) for number in found]
+        return self._ends
 
 
 def _tests(query: SearchQuery) -> tuple[list[str], Values]:

@@ -26,7 +26,6 @@ from agenttrace.store.clickhouse import (
     outcomes,
     retention,
     schema,
-    search,
     sessions,
     span_rows,
     team,
@@ -39,7 +38,7 @@ from agenttrace.store.clickhouse.connection import Database
 from agenttrace.store.clickhouse.lately import Lately
 from agenttrace.store.clickhouse.outcomes import OutcomeTable
 from agenttrace.store.clickhouse.relations import ANNOTATIONS, EVENTS
-from agenttrace.store.clickhouse.search import SearchIndex
+from agenttrace.store.clickhouse.search import Search, SearchIndex
 from agenttrace.store.errors import StoreError
 from agenttrace.store.insights import (
     CacheLoss,
@@ -111,6 +110,7 @@ class ClickHouseStore(TeamStore):
         self._rules_path = rules
         self._rules_store: SqliteStore | None = None
         self._events = Lately(database, "events", EVENTS, "number")
+        self._search = Search(database)
         self._annotated = Lately(database, "annotations", ANNOTATIONS, "revision")
 
     @classmethod
@@ -410,7 +410,7 @@ class ClickHouseStore(TeamStore):
     # -- search -----------------------------------------------------------------------------------------------
 
     def search(self, query: SearchQuery) -> list[int]:
-        return search.search(self.database, query)
+        return self._search(query)
 
     @cached_property
     def search_index(self) -> SearchIndex:
