@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from test_documents import settle
 
 from agenttrace.config import Settings
+from agenttrace.record.files.databases import DAMAGED
 from agenttrace.record.files.reader import NOT_A_FILE
 from agenttrace.record.recorder import Recorder
 from agenttrace.views.checks import store as store_checks
@@ -306,7 +307,7 @@ def test_something_else_in_place_of_a_database(
         look(recorder)
     assert recorder.summary.recorded == 4
     reason = error_of(database.settings)
-    assert reason == NOT_A_FILE or "database cannot be read" in reason
+    assert reason == NOT_A_FILE or reason.startswith((DAMAGED, "database cannot be read"))
     (finding,) = [each for each in store_checks(database.settings) if each.name == "reading"]
     assert str(database.path) in finding.found
     assert reason in finding.found

@@ -24,7 +24,6 @@ from agenttrace.store.sight import Sight, current_sight
 from agenttrace.store.sqlite.store import SqliteStore
 from agenttrace.store.store import Store
 from agenttrace.store.visible import HiddenError, VisibleStore
-from agenttrace.store.writable import WritableStore
 
 T = TypeVar("T")
 
@@ -105,7 +104,7 @@ async def change_store(
 ) -> T:
     """The result of a change of what a team's database has not: the bookkeeping of one machine; 409 there."""
 
-    def of_machine(store: WritableStore) -> T:
+    def of_machine(store: RuleStore) -> T:
         if not isinstance(store, SqliteStore):
             raise ProblemError(409, _OF_ONE_MACHINE)
         return change(store)
@@ -114,22 +113,12 @@ async def change_store(
 
 
 async def change_beside(
-    source: StoreSource, change: Callable[[WritableStore], T], *, empty: Callable[[], T] | None = None
-) -> T:
-    """The result of a change; where there is no store yet ``empty()``, or one is made. 503: it cannot be written."""
-
-    def run(store: RuleStore) -> T:
-        if not isinstance(store, SqliteStore):
-            raise ProblemError(409, _OF_ONE_MACHINE)
-        return change(store)
-
-    return await change_rules(source, run, empty=empty)
-
-
-async def change_rules(
     source: StoreSource, change: Callable[[RuleStore], T], *, empty: Callable[[], T] | None = None
 ) -> T:
-    """The same for a change of what is stored of rules."""
+    """The result of a change beside what was recorded: of annotations, and of what is stored of rules.
+
+    Where there is no store yet ``empty()``, or one is made. 503: it cannot be written.
+    """
 
     def run() -> T:
         if empty is not None and not source.exists():

@@ -31,6 +31,7 @@ from agenttrace.serve.context import ServerContext
 from agenttrace.store.questions import UsageQuery, UsageRow
 from agenttrace.store.rule_store import RuleStore
 from agenttrace.store.session_state import recent_since
+from agenttrace.store.store import Store
 from agenttrace.views.attention import Attention, active_rules, in_order, of_exports, of_limits, of_recorder, of_rules
 from agenttrace.views.limits import limits_fields
 from agenttrace.views.overview import overview_fields
@@ -119,11 +120,17 @@ class _Sources:
     async def _look(self) -> list[Attention]:
         settings, prices = self._context.settings, self._context.index.prices
 
-        def read(store: RuleStore) -> list[Attention]:
-            limits = limits_fields(store, settings, prices)
-            return [*of_rules(store.rules.states(), active_rules(store, settings)), *of_limits(limits)]
+        def rules(store: RuleStore) -> list[Attention]:
+            return list(of_rules(store.rules.states(), active_rules(store, settings)))
 
-        return await self._context.reader.query_rules(read, empty=list)
+        def limits(store: Store) -> list[Attention]:
+            return list(of_limits(limits_fields(store, settings, prices)))
+
+        reader = self._context.reader
+        found: list[Attention] = await reader.query_rules(rules, empty=list)
+        # Stores without a place for rules have budgets, too.
+        more: list[Attention] = await reader.query(limits, empty=list)
+        return found + more
 
     def _summed(self, days: list[str], usage: list[UsageRow]) -> dict[str, Any]:
         """Today, the last days and each of them by model and agent; the same usage is not added up again."""

@@ -17,7 +17,7 @@ from agenttrace.serve.api.lists import BIGGEST, Cursor, Limit, Name, page_of, pl
 from agenttrace.serve.api.rules.rule_files import tables_now
 from agenttrace.serve.api.sessions.lookup import session_named
 from agenttrace.serve.api.shapes.rules import RuleFiringList, RuleRetry
-from agenttrace.serve.api.trace_reader import change_rules
+from agenttrace.serve.api.trace_reader import change_beside
 from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
 from agenttrace.store.rule_store import RuleStore
@@ -86,6 +86,6 @@ def firings_router(context: ServerContext) -> APIRouter:
                     raise ProblemError(409, problem)
                 return RuleRetry(number, True)
 
-            return answer(request, await change_rules(context.reader.source, change))
+            return answer(request, await change_beside(context.reader.source, change))
 
     return router

@@ -25,7 +25,7 @@ from agenttrace.serve.api.answers import Cached, answer, endpoint
 from agenttrace.serve.api.lists import micros_of
 from agenttrace.serve.api.rules.rule_files import Wish, environ_of, named_rule, tables_now, write
 from agenttrace.serve.api.shapes.rules import RuleApp, RuleChange, RuleEngineState, RuleList
-from agenttrace.serve.api.trace_reader import change_rules
+from agenttrace.serve.api.trace_reader import change_beside
 from agenttrace.serve.bodies import StrictModel, documented_body, read_body
 from agenttrace.serve.context import ServerContext
 from agenttrace.serve.problems import ProblemError
@@ -106,7 +106,7 @@ def rules_router(context: ServerContext) -> APIRouter:
         def change(store: RuleStore) -> None:
             switch(store, tables, rule, mode, home=context.settings.home, day_of=day_of)
 
-        await change_rules(context.reader.source, change)
+        await change_beside(context.reader.source, change)
 
     async def written(request: Request, kind: Written, name: str, table: dict[str, Any], wish: Wish) -> RuleTables:
         async with audited(request, f"{kind.removesuffix('s')}.{wish}", name):
