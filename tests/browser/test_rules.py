@@ -211,6 +211,8 @@ def test_an_action_is_changed_and_its_secrets_stay(look: Visit, ruled: running) 
     first = written["actions"]["pager"]
     assert (first["headers"], first["timeout_seconds"]) == ({"X-Team": "till", "X-Key": "header-value"}, 7)
     file.write_text(file.read_text().replace("where = { secret", 'where = { budget = ["kept"], secret'))
+    answer = f"{look.base}/api/v1/rules"
+    eventually(lambda: '"budget":["kept"]' in page.request.get(answer).text(), "the page to be told of the file")
     page.reload()
     card(page, "leaks").get_by_role("button", name="Edit…").click()
     expect(form).to_contain_text('These filters stay as they are: budget = ["kept"]')

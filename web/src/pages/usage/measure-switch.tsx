@@ -5,7 +5,7 @@ import { useText } from "../../text";
 import { useParam } from "../../url";
 import type { Measure } from "./measure";
 import { measureFor, measuresOf } from "./measure";
-import { text } from "./text";
+import { remarksText } from "./remarks-text";
 
 /** The measure of the address, if this bill has it. */
 export function useMeasure(bill: Pick<Bill, "costs">): Measure {
@@ -14,7 +14,7 @@ export function useMeasure(bill: Pick<Bill, "costs">): Measure {
 }
 
 export function MeasureSwitch({ bill }: { bill: Pick<Bill, "costs"> }) {
-  const t = useText(text);
+  const t = useText(remarksText);
   const [asked, ask] = useParam("measure");
   const measures = measuresOf(bill);
   const several = measures.length > 2;

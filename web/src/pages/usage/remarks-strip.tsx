@@ -6,7 +6,7 @@ import { useFormat } from "../../format";
 import { Button, Code, Dialog, visible } from "../../parts";
 import { useText } from "../../text";
 import styles from "./remarks-strip.module.css";
-import { text } from "./text";
+import { remarksText } from "./remarks-text";
 
 /** A price for each of these models, to be completed. */
 export function priceLines(models: readonly string[]): string {
@@ -16,7 +16,7 @@ export function priceLines(models: readonly string[]): string {
 }
 
 export function RemarksStrip({ bill, notExamined = 0 }: { bill: Bill; notExamined?: number }) {
-  const t = useText(text);
+  const t = useText(remarksText);
   const f = useFormat();
   const [open, setOpen] = useState(false);
   const { unpriced_tokens: unpriced, unpriced_models: models, estimated_requests: estimated, folded_copies: folded } = bill;
@@ -57,7 +57,7 @@ export function RemarksStrip({ bill, notExamined = 0 }: { bill: Bill; notExamine
   );
 }
 
-function named(models: readonly string[], t: (typeof text)["en"]): string {
+function named(models: readonly string[], t: (typeof remarksText)["en"]): string {
   const shown = models.slice(0, 3).map((model) => visible(model)).join(", ");
   return models.length > 3 ? t.andMore(shown, models.length - 3) : shown;
 }

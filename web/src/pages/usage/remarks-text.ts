@@ -1,0 +1,43 @@
+/** Texts of the choice of a measure and of the remarks: the overview has both, and loads no other texts of usage. */
+import { words } from "../../text";
+
+export const remarksText = words({
+  en: {
+    measure: "Measure",
+    tokens: "Tokens",
+    cost: "Cost",
+    costIn: (currency: string) => `Cost ${currency}`,
+    notExamined: (count: string) => (count === "1" ? "1 session is" : `${count} sessions are`),
+    notExaminedNote: "not examined for commits and lines yet.",
+    allCounted: "All usage here is priced and counted once.",
+    unpriced: (tokens: string) => `${tokens} tokens are unpriced:`,
+    unpricedNote: (models: string) => `${models}. Their cost is unknown, not zero.`,
+    andMore: (shown: string, left: number) => `${shown} and ${left} more`,
+    setPrice: "Set a price",
+    priceHow: "Add this to agenttrace.toml with the real prices per million tokens, and restart AgentTrace. A price of 0 means free.",
+    priceMore: "A name that ends in * matches all models with this prefix. See docs/prices.md.",
+    estimated: (count: string) => (count === "1" ? "1 response is estimated:" : `${count} responses are estimated:`),
+    estimatedNote: "the log has only a placeholder or a rounded figure for their tokens.",
+    folded: (count: string) => (count === "1" ? "1 duplicate" : `${count} duplicates`),
+    foldedNote: "of responses were not counted again.",
+  },
+  zh: {
+    measure: "指标",
+    tokens: "Token",
+    cost: "费用",
+    costIn: (currency) => `费用（${currency}）`,
+    notExamined: (count) => `${count} 个会话`,
+    notExaminedNote: "尚未检查提交和改动行数。",
+    allCounted: "此处全部用量均有价格，且只计一次。",
+    unpriced: (tokens) => `${tokens} 个 token 没有价格：`,
+    unpricedNote: (models) => `${models}。费用未知，并不等于零。`,
+    andMore: (shown, left) => `${shown} 等另外 ${left} 个`,
+    setPrice: "设置价格",
+    priceHow: "将以下内容写入 agenttrace.toml 并填上真实价格（每百万 token，单位为所写币种），然后重启 AgentTrace。价格 0 表示免费。",
+    priceMore: "名称末尾可用 * 匹配以此开头的所有模型。详见 docs/prices.md。",
+    estimated: (count) => `${count} 个响应为估算值：`,
+    estimatedNote: "日志中只有用量的占位或取整后的数据。",
+    folded: (count) => `${count} 次重复记录`,
+    foldedNote: "未被重复计算。",
+  },
+});
