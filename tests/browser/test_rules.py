@@ -52,6 +52,8 @@ do = ["desktop"]
 type = "webhook"
 url = "http://127.0.0.1:9/hidden-path"
 """
+#: What becomes of a firing in the end.
+FINAL = {"done", "failed", "skipped"}
 #: Notifications that are counted instead of shown.
 SHOWN = """
 window.shown = [];
@@ -74,9 +76,7 @@ def ruled(tmp_path_factory: pytest.TempPathFactory, databases: Databases, browse
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS"):
         program.environment.pop(name, None)
     with running(program) as found:
-        eventually(
-            lambda: {each["state"] for each in log(program)} == {"done", "failed", "skipped"}, "the rules to fire"
-        )
+        eventually(lambda: {each["state"] for each in log(program)} == FINAL, "the rules to fire")
         yield found
 
 
@@ -307,6 +307,7 @@ def test_the_log_lists_what_did_not_fire_where_it_is_asked_for(look: Visit, rule
     """At first only what became something; with the rest by a checkbox, which is in the address."""
     page = look.open("/rules")
     rows = page.get_by_role("table", name="Log").locator("tbody tr")
+    eventually(lambda: {each["state"] for each in log(ruled.program)} <= FINAL, "what settles to be decided")
     decided = log(ruled.program)
     quiet = [each for each in decided if each["state"] == "skipped"]
     assert quiet
