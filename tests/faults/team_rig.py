@@ -30,7 +30,8 @@ from faults import store_rig
 
 _DAY = 86_400
 _START = 1_789_200_000.0
-_MOST_MACHINES = 24
+#: Copies of homes that join, at most.
+_MOST_COPIES = 4
 #: So many rounds bring about everything.
 _MOST_ROUNDS = 60
 ACCIDENTS = ("fork", "carry", "back up", "restore", "rebuild", "copy")
@@ -191,6 +192,7 @@ class Rounds:
         self.machines = [
             Machine(root, f"m{number:02}", number + 1, clock=chance.choice(clocks)) for number in range(machines)
         ]
+        self._most = machines + _MOST_COPIES
         self._backups: dict[str, Path] = {}
         self._accidents = Deck(chance, ACCIDENTS)
         #: What really was done to machines, server and connections, in order.
@@ -236,7 +238,7 @@ class Rounds:
         if not machine.has_store:
             return
         what = self._accidents.draw()
-        if what == "copy" and len(self.machines) >= _MOST_MACHINES:
+        if what == "copy" and len(self.machines) >= self._most:
             return
         self.happened.append(what)
         if what in ("fork", "carry"):

@@ -24,6 +24,8 @@ class TeamServer:
     def __init__(self, home: Path, target: str) -> None:
         self._home, self._target = home, target
         self._process: subprocess.Popen[bytes] | None = None
+        #: The connection ends it in a thread of its own.
+        self._changing = threading.Lock()
         self.port = 0
         ensure_home(self.settings)
 
@@ -34,22 +36,31 @@ class TeamServer:
 
     def ensure(self) -> None:
         """Start it unless it runs."""
+        with self._changing:
+            self._start()
+
+    def _start(self) -> None:
         if self._process is not None and self._process.poll() is None:
             return
         command = [*store_rig.CLI, "team", "serve", "--port", "0", "--store", self._target, "--json"]
         environ = store_rig.environ_of(self._home)
-        self._process = forked.popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        told = self._home / "stderr.txt"
+        with told.open("wb") as errors:
+            self._process = forked.popen(command, env=environ, stdout=subprocess.PIPE, stderr=errors)
         assert self._process.stdout is not None
-        self.port = int(str(json.loads(self._process.stdout.readline())["url"]).rpartition(":")[2].strip("/"))
+        ready = self._process.stdout.readline()
+        assert ready, told.read_text()
+        self.port = int(str(json.loads(ready)["url"]).rpartition(":")[2].strip("/"))
 
     def end(self, number: signal.Signals = signal.SIGKILL) -> None:
         """End it; by default it does not notice."""
-        if self._process is not None:
-            self._process.send_signal(number)
-            self._process.wait(60)
-            assert self._process.stdout is not None
-            self._process.stdout.close()
-            self._process = None
+        with self._changing:
+            process, self._process = self._process, None
+            if process is not None:
+                process.send_signal(number)
+                process.wait(60)
+                assert process.stdout is not None
+                process.stdout.close()
 
     def code(self, person: str) -> str:
         """What ``agenttrace team invite`` prints."""

@@ -106,8 +106,9 @@ class Pushes(Rounds):
         fault = self._faults.draw()
         if fault in ("lose", "cut", "kill"):
             self.connection.plan = (fault, self.chance.randint(1, 3_000))
-        if fault == "killed" and machine.name not in self._hosts:
-            self._killed(machine)
+        if fault == "killed":
+            # A copy of a home is on another host only in this process.
+            self._killed(self.chance.choice([each for each in self.machines if each.name not in self._hosts]))
         elif fault == "cancel":
             self._pushed(machine, seconds=self.chance.random() / 4)
         else:
@@ -152,6 +153,8 @@ class Pushes(Rounds):
 
     def _killed(self, machine: Machine) -> None:
         """A process that is killed while it pushes, or has ended before."""
+        if not machine.has_store:
+            return
         command = [*store_rig.CLI, "export", "run", "--once"]
         environ = store_rig.environ_of(machine.home)
         process = forked.popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -130,7 +130,7 @@ class Team:
 
 def rows_per_page() -> int:
     """How many times more rows a page has in a random test: ClickHouse takes one in the time of a hundred."""
-    return 20 if team_engine == "clickhouse" else 1
+    return 100 if team_engine == "clickhouse" else 1
 
 
 def _opened(root: Path, stack: ExitStack) -> TeamStore:
