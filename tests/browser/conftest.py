@@ -371,7 +371,8 @@ def teamed(tmp_path_factory: pytest.TempPathFactory, databases: Databases) -> It
         pytest.skip("no Chromium on this machine; to run these tests: apt install chromium")
     program = new_user(tmp_path_factory, databases)
     write_team(Settings(home=program.home))
-    (program.home / "agenttrace.toml").write_text('[team]\nname = "Checkout"\n')
+    # Sessions that work go on doing so until the last test has looked at them.
+    (program.home / "agenttrace.toml").write_text('[team]\nname = "Checkout"\n[record]\nstale_minutes = 600\n')
     with running(program) as found:
         yield found
 

@@ -7,17 +7,22 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from urllib.request import Request, urlopen
+from zoneinfo import ZoneInfo
 
 from cli.collector import collecting
 from cli.conftest import CLAUDE, HOMES, Program, eventually, stop
 from console_login import login_headers
 from team_rig import MIDDAY
 
-#: A destination that refused every span and is paused; a rule that ran, and one whose action could not run.
+#: A destination that refused every span and is paused, for which nothing more is queued; a rule that ran, and one whose action could not run.
 SETTINGS = """
 [usage]
 timezone = "{timezone}"
+
+[export]
+quiet_seconds = 3600
 
 [destinations.archive]
 type = "otlp"
@@ -43,28 +48,29 @@ do = ["nowhere"]
 type = "webhook"
 url = "http://127.0.0.1:9/hidden-path"
 """
-#: When the fixtures of the agents were recorded, and how long ago it shall have been.
-RECORDED, DAYS_AGO = "2026-11-15", 2
-DAY = 86_400
+#: The day on which the fixtures of the agents were recorded, and how long ago it shall have been.
+RECORDED, DAYS_AGO = datetime(2026, 11, 15, tzinfo=UTC), 2
 #: What the simulator is asked; it answers the same every time.
 QUESTION = "今天的营业额怎么样？"
 
 
 def use_recent_fixtures(program: Program) -> None:
-    """Give the user the logs of four agents as if they had been written two days ago."""
+    """Give the user the logs of four agents as if they had been written two days ago, at the same hours of that day."""
     program.use_fixtures()
-    today = int(time.time()) // DAY * DAY
-    recorded = int(time.mktime(time.strptime(f"{RECORDED} UTC", "%Y-%m-%d %Z")) - time.timezone) // DAY * DAY
-    shift = today - DAYS_AGO * DAY - recorded
-    day = time.strftime("%Y-%m-%d", time.gmtime(recorded + shift))
+    today = datetime.now(ZoneInfo(MIDDAY)).replace(hour=0, minute=0, second=0, microsecond=0)
+    shift = today - timedelta(days=DAYS_AGO) - RECORDED
+    seconds = round(shift.total_seconds())
 
-    def moved(found: re.Match[str]) -> str:
-        return str(int(found[0]) + shift * (1000 if len(found[0]) == 13 else 1))
+    def hour(found: re.Match[str]) -> str:
+        return (datetime.strptime(found[0], "%Y-%m-%dT%H") + shift).strftime("%Y-%m-%dT%H")
+
+    def moment(found: re.Match[str]) -> str:
+        return str(int(found[0]) + seconds * (1000 if len(found[0]) == 13 else 1))
 
     for home in HOMES:
         for path in (program.user / home).rglob("*.json*"):
-            text = path.read_text("utf-8").replace(f"{RECORDED}T", f"{day}T")
-            path.write_text(re.sub(r"\b17947\d{5}(\d{3})?\b", moved, text), "utf-8")
+            text = re.sub(rf"{RECORDED:%Y-%m-%d}T\d\d", hour, path.read_text("utf-8"))
+            path.write_text(re.sub(r"\b17947\d{5}(\d{3})?\b", moment, text), "utf-8")
 
 
 @contextmanager

@@ -24,6 +24,7 @@ PARTS = r"""async (hidden) => {
     "legend, figcaption, img, canvas, [role=img], [role=meter], [role=tab], [role=radio], [role=option], " +
     "[role=columnheader], [role=slider], [role=status], kbd, pre";
   const PATH = /(~|\b[A-Z]:)?(\/[\w.…@+-]+){2,}\/?/g;
+  const MONTH = /\b(Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)\b/g;
   // The first of many that are alike stand for all.
   const ALIKE = 3;
   const REPEATED = "tr, li, article, " +
@@ -44,6 +45,8 @@ PARTS = r"""async (hidden) => {
     return text.replace(/\s+/g, " ").trim()
       .replace(/https?:\/\/\S+/g, "URL")
       .replace(PATH, "PATH")
+      .replace(MONTH, "Mon")
+      .replace(/GMT[+\u2212-]\d+/g, "GMT")
       .replace(/\b(?=[0-9a-f]*\d)[0-9a-f-]{8,}\b/g, "0")
       .replace(/[\d][\d.,:]*(\s?(ms|sec|min|hr?|days?|s|m|d|[kMG]?B|k|M|毫秒|秒|分钟|分|小时|天)(?![a-z]))?/g, "0")
       .replace(/0( 0)+/g, "0")

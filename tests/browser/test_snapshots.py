@@ -34,10 +34,11 @@ class View(NamedTuple):
 THEMED = """(dark) => getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3)
   .every((number) => number < 128) === dark"""
 HEIGHTS = {1280: 800, 1920: 1080, 390: 844}
-#: Each place has one of these: every width, theme and language. Between them are all pairs of two.
+#: Each place has one of these: both themes and languages, two widths. Between them are all pairs of two.
 VIEWS = (
-    (View(1280, "light", "en-US"), View(1920, "dark", "zh-CN"), View(390, "light", "zh-CN")),
-    (View(1920, "light", "en-US"), View(390, "dark", "en-US"), View(1280, "dark", "zh-CN")),
+    (View(1280, "light", "en-US"), View(390, "dark", "zh-CN")),
+    (View(1920, "light", "zh-CN"), View(1280, "dark", "en-US")),
+    (View(390, "light", "en-US"), View(1920, "dark", "zh-CN")),
 )
 #: What differs from day to day, or from one machine to another.
 TIMED = {
@@ -109,10 +110,9 @@ CHANGES: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("name", ["team", "usage-models", "settings"])
-def test_a_small_change_is_seen(still: Tour, name: str) -> None:
+def test_a_small_change_is_seen(still: Tour) -> None:
     """One button, one column, one word or one colour is a difference; a page as it was is none."""
-    place = next(place for place in PLACES if place.name == name)
+    place = next(place for place in PLACES if place.name == "usage-models")
     seen: dict[str, bool] = {}
     for what, change in CHANGES.items():
         page = still.to(place, width=1280, height=800)

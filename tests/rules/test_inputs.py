@@ -29,6 +29,8 @@ from agenttrace.store.rules import RuleEvent
 from secret_planting import leaks, plant
 
 INPUTS: tuple[ChainInput, ...] = get_args(ChainInput)
+#: Each is tried on some of the events, and every event with one of them.
+LENGTHS = (100, 1_500, 40_000)
 
 
 # -- cutting ----------------------------------------------------------------------------------------------------------
@@ -103,13 +105,13 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shelf, list[Facts
 
 
 @pytest.mark.parametrize("kind", INPUTS)
-@pytest.mark.parametrize("most", [100, 1_500, 40_000])
+@pytest.mark.parametrize("most", LENGTHS)
 def test_no_secret_leaves_and_no_text_is_longer_than_asked_for(
     planted: tuple[Shelf, list[Facts]], kind: ChainInput, most: int
 ) -> None:
     """For all agents, inputs and lengths, also where the cut goes through what had a secret in it."""
     shelf, events = planted
-    for facts in events:
+    for facts in events[LENGTHS.index(most) :: len(LENGTHS)]:
         text = shelf.text(facts, kind, most)
         assert len(text) <= most
         assert not leaks(text)

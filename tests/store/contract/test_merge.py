@@ -151,9 +151,9 @@ def test_a_copy_of_real_logs_answers_as_the_store_does(tmp_path: Path, seed: int
             assert found == expected
 
 
-def growing(logs: Path, chance: random.Random) -> Iterator[None]:
-    """Logs of all agents, which are complete in the end."""
-    small = [path for path in sorted(DATA.rglob("*.jsonl")) if path.stat().st_size < 300_000]
+def growing(logs: Path, chance: random.Random, each: int = 1) -> Iterator[None]:
+    """Logs of all agents, or each of so many of them, which are complete in the end."""
+    small = [path for path in sorted(DATA.rglob("*.jsonl")) if path.stat().st_size < 300_000][::each]
     lines = {logs / path.relative_to(DATA): path.read_bytes().splitlines(keepends=True) for path in small}
     for portion in (0.3, 0.6, 1.0):
         for path, whole in lines.items():
