@@ -92,9 +92,12 @@ test: setup-dev console
 	PATH="$(abspath $(BIN)):$$PATH" npm --prefix web run --silent test
 	TEST_CLICKHOUSE_URL=$${TEST_CLICKHOUSE_URL:-none} $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
 
+# Where they are: all others need not be collected.
+TEAM_TESTS := tests/faults tests/rules tests/store tests/team
+
 # ClickHouse in process: half a gigabyte. One process, because it has one directory in each.
 test-team: setup-team
-	$(BIN)/python -m pytest -q -n 0 -m team -o cache_dir=.pytest_cache/team tests $(ARGS)
+	$(BIN)/python -m pytest -q -n 0 -m team -o cache_dir=.pytest_cache/team $(TEAM_TESTS) $(ARGS)
 
 # Installs the other programs and takes some minutes.
 test-peers: setup-dev
@@ -108,9 +111,9 @@ lint: setup-dev console
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# What tests/browser/test_snapshots.py compares with; needs Chromium.
+# What tests/browser/test_every_place.py compares with; needs Chromium.
 snapshots: setup-dev console
-	SNAPSHOTS=write $(BIN)/python -m pytest -q -n 0 -k as_they_did tests/browser/test_snapshots.py
+	SNAPSHOTS=write $(BIN)/python -m pytest -q -n 0 -k as_they_should tests/browser/test_every_place.py
 
 # The images of the README, from the demo; needs Chromium.
 screenshots: setup-dev console

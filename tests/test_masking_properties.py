@@ -236,7 +236,7 @@ def test_hostile_texts_take_linear_time(hostile: Hostile) -> None:
     """No rule reads the same text again and again, whatever the text."""
     for rule in [*RULES[len(vendors.RULES) - 1 :], vendors.RULES[0]]:
         anchor = rule.anchors[0]
-        assert is_linear(lambda size, anchor=anchor: hostile.build(anchor, size), 16_000), anchor  # type: ignore[misc]
+        assert is_linear(lambda size, anchor=anchor: hostile.build(anchor, size), 8_000), anchor  # type: ignore[misc]
 
 
 @pytest.mark.slow
@@ -245,15 +245,15 @@ def test_hostile_tokens_take_linear_time(hostile: Hostile) -> None:
     """The same for every vendor, of whose rules most are alike."""
     for rule in vendors.RULES:
         anchor = rule.anchors[0]
-        assert is_linear(lambda size, anchor=anchor: hostile.build(anchor, size), 8_000), anchor  # type: ignore[misc]
+        assert is_linear(lambda size, anchor=anchor: hostile.build(anchor, size), 4_000), anchor  # type: ignore[misc]
 
 
 @pytest.mark.slow
-def test_a_megabyte_of_everything_takes_linear_time() -> None:
+def test_a_lot_of_everything_takes_linear_time() -> None:
     """All anchors of all rules in every hostile way at once."""
 
     def build(size: int) -> str:
         share = size // (len(ANCHORS) * len(HOSTILE)) + 1
         return "".join(hostile.build(anchor, share) for anchor in ANCHORS for hostile in HOSTILE)
 
-    assert is_linear(build, 250_000)
+    assert is_linear(build, 100_000)

@@ -42,7 +42,12 @@ from .furnished import failed_span, furnishing, work
 if TYPE_CHECKING:
     from .places import Server, Tour
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium-headless-shell")
+    or shutil.which("chromium")
+    or shutil.which("chromium-browser")
+    or shutil.which("google-chrome")
+)
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -426,20 +431,11 @@ def names(furnished: running) -> dict[str, str]:
 
 
 @pytest.fixture
-def tour(browser: Browser, servers: dict[Server, running], names: dict[str, str]) -> Iterator[Tour]:
-    """A visitor of every place of the console."""
+def still(browser: Browser, servers: dict[Server, running], names: dict[str, str]) -> Iterator[Tour]:
+    """A visitor of every place whose clock stands still at midday, when everything was hours ago."""
     from .places import Tour  # uses what is above
 
-    with Tour(browser, servers, names).begun() as found:
-        yield found
-
-
-@pytest.fixture
-def still(browser: Browser, servers: dict[Server, running], names: dict[str, str]) -> Iterator[Tour]:
-    """A visitor whose clock stands still at midday, when everything was hours ago."""
-    from .places import Tour
-
-    with Tour(browser, servers, names, now=datetime.now(UTC) + timedelta(hours=2)).begun() as found:
+    with Tour(browser, servers, names, datetime.now(UTC) + timedelta(hours=2)).begun() as found:
         yield found
 
 

@@ -161,7 +161,7 @@ class Tour:
     #: What paths are filled with.
     names: Mapping[str, str]
     #: The time at which the clocks of the browsers stand still.
-    now: datetime | None = None
+    now: datetime
     _pages: dict[tuple[Server, str], Page] = field(default_factory=dict)
     _visits: dict[Server, Visit] = field(default_factory=dict)
     #: What each page has asked and not heard of.
@@ -178,7 +178,7 @@ class Tour:
             page = self._pages[at] = self._enter(place.server, language)
         if how.get("width"):
             page.set_viewport_size({"width": how["width"], "height": how.get("height", 900)})
-        page.emulate_media(color_scheme=how.get("theme", "light"), reduced_motion=self._motion)
+        page.emulate_media(color_scheme=how.get("theme", "light"), reduced_motion="reduce")
         if at in self._opened:
             # Going on does not close everything.
             page.goto(EMPTY)
@@ -191,10 +191,6 @@ class Tour:
         self.await_answers(page)
         return page
 
-    @property
-    def _motion(self) -> Literal["reduce", "no-preference"]:
-        return "no-preference" if self.now is None else "reduce"
-
     def await_answers(self, page: Page) -> None:
         """Wait until a page has everything that it asked for, but the live stream, which never ends."""
         while self._asked[page]:
@@ -202,11 +198,9 @@ class Tour:
 
     def _enter(self, server: Server, language: str) -> Page:
         # Of its own, because nobody takes the listeners off again.
-        zone = None if self.now is None else MIDDAY
-        page = self._visits[server].enter(language=language, fresh=True, timezone=zone)
-        if self.now is not None:
-            page.clock.set_fixed_time(self.now)
-            page.add_init_script(AT_ONCE)
+        page = self._visits[server].enter(language=language, fresh=True, timezone=MIDDAY)
+        page.clock.set_fixed_time(self.now)
+        page.add_init_script(AT_ONCE)
         asked: set[Request] = set()
         self._asked[page] = asked
         self._count[page] = 0

@@ -222,7 +222,11 @@ def test_a_directory_that_another_process_has_open_says_so(tmp_path: Path) -> No
             assert done.returncode == 1
             assert "is open in another process" in " ".join(done.stderr.split()), done.stderr
             assert "Exception" not in done.stderr
-        process.communicate(b"\n")
+        # A server that is started while another one ends waits for that.
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as second:
+            time.sleep(2.5)
+            process.communicate(b"\n")
+            assert second.communicate(b"\n")[0] == b"\n"
     assert run(tmp_path / "server", f"chdb://{place}?database=team", "sessions").returncode == 0
 
 

@@ -33,6 +33,8 @@ _IN_USE = (
     "{path} is open in another process, and the engine in process has one at a time: ask that server by its console or "
     "API, or stop it first. A ClickHouse server (clickhouse://…) takes any number"
 )
+#: A server that is started waits so long for the end of the one before it.
+_ENDING_SECONDS = 3.0
 #: Directories of the engine that this process has open.
 _opened_here: set[str | None] = set()
 
@@ -286,8 +288,12 @@ def _check_engine(path: str, *, read_only: bool) -> None:
         raise StoreError("the engine in process needs another package: pip install chdb")
     if read_only and not os.path.isdir(path):
         raise StoreError(NOTHING_YET)
-    if path not in _opened_here and _is_locked(os.path.join(path, "status")):
-        raise StoreError(_IN_USE.format(path=path))
+    status = os.path.join(path, "status")
+    until = time.monotonic() + (0 if read_only else _ENDING_SECONDS)
+    while path not in _opened_here and _is_locked(status):
+        if time.monotonic() >= until:
+            raise StoreError(_IN_USE.format(path=path))
+        time.sleep(0.05)
 
 
 def _is_locked(path: str) -> bool:
