@@ -42,12 +42,7 @@ from .furnished import failed_span, furnishing, work
 if TYPE_CHECKING:
     from .places import Server, Tour
 
-CHROMIUM = (
-    shutil.which("chromium-headless-shell")
-    or shutil.which("chromium")
-    or shutil.which("chromium-browser")
-    or shutil.which("google-chrome")
-)
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
     "--headless",
     "--no-sandbox",
