@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -20,6 +21,7 @@ import msgspec
 import pytest
 
 from agenttrace.cli import output, progress
+from agenttrace.cli.child_process import watching_store
 from agenttrace.config import load_settings
 from agenttrace.destinations import DestinationSettings
 from agenttrace.export.lock import ExporterLock
@@ -607,6 +609,20 @@ def test_a_store_that_is_rebuilt_is_sent_from(
     eventually(lambda: written_spans(recorded_here).total() > before.total(), "the new turn")
     stop(process)
     assert written_spans(recorded_here) == Counter(recorded_spans(recorded_here))
+
+
+def test_a_store_that_is_rebuilt_while_it_is_opened_is_opened_anew(tmp_path: Path) -> None:
+    """The file that counts is the one from before the opening: whoever opened that one notices the other."""
+    path = tmp_path / "agenttrace.db"
+
+    async def main() -> None:
+        path.write_bytes(b"the first")
+        async with watching_store(path, asyncio.Event()) as done:
+            Path(f"{path}.new").write_bytes(b"the second")
+            os.replace(f"{path}.new", path)
+            await asyncio.wait_for(done.wait(), 30)
+
+    asyncio.run(main())
 
 
 def _replace(path: Path) -> None:

@@ -11,8 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -171,9 +171,20 @@ def when_input_ends(notify: Callable[[], object]) -> None:
     threading.Thread(target=wait, name="input", daemon=True).start()
 
 
-async def until_store_changes(path: Path, stop: asyncio.Event, done: asyncio.Event) -> None:
-    """Set ``done`` when ``stop`` is set or the store is another file."""
-    known = _identity(path)
+@asynccontextmanager
+async def watching_store(path: Path, stop: asyncio.Event) -> AsyncIterator[asyncio.Event]:
+    """An event that is set when ``stop`` is set, or the store is another file than before the block opened it."""
+    done = asyncio.Event()
+    watching = asyncio.create_task(_until_changed(path, _identity(path), stop, done))
+    try:
+        yield done
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+
+
+async def _until_changed(path: Path, known: tuple[int, int] | None, stop: asyncio.Event, done: asyncio.Event) -> None:
     while not stop.is_set() and (known is None or _identity(path) in (known, None)):
         known = known or _identity(path)
         with suppress(TimeoutError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from agenttrace.cli import opening, output
-from agenttrace.cli.child_process import GRACE_SECONDS, until_store_changes, when_input_ends
+from agenttrace.cli.child_process import GRACE_SECONDS, watching_store, when_input_ends
 from agenttrace.cli.errors import FAILED, INTERRUPTED
 from agenttrace.cli.export_status import unit_of
 from agenttrace.cli.progress import SendingProgress
@@ -96,14 +96,8 @@ def make_exporter(settings: Settings) -> Exporter:
 async def keep_sending(settings: Settings, stop: asyncio.Event) -> None:
     """Send until ``stop`` is set; a store that was rebuilt meanwhile is opened anew."""
     while not stop.is_set():
-        done = asyncio.Event()
-        watching = asyncio.create_task(until_store_changes(store_path(settings), stop, done))
-        try:
+        async with watching_store(store_path(settings), stop) as done:
             await make_exporter(settings).run(done)
-        finally:
-            watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching
 
 
 async def send_once(settings: Settings, stop: Callable[[], bool], on_round: Callable[[], None]) -> dict[str, str]:

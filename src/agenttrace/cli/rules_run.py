@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agenttrace.cli import opening
-from agenttrace.cli.child_process import ChildProcess, until_store_changes, when_input_ends
+from agenttrace.cli.child_process import ChildProcess, watching_store, when_input_ends
 from agenttrace.cli.stopping import beside, setter, until_stopped
 from agenttrace.config import SettingsError
 from agenttrace.config.rule_tables import all_rules, console_file
@@ -203,8 +203,10 @@ async def keep_running(settings: Settings, stop: asyncio.Event, team: StoreSourc
     async with ChainJobs(settings) as chains:
         while not stop.is_set():
             try:
-                with _opened(settings, team) as store:
-                    settings = await _serve(settings, store, chains, files, stop, team)
+                path = store_path(settings) if team is None else Path(team.target)
+                async with watching_store(path, stop) as done:
+                    with _opened(settings, team) as store:
+                        settings = await _serve(settings, store, chains, files, done, team)
             except STORE_FAILURES as error:
                 if isinstance(error, NewerStoreError):
                     raise
@@ -222,21 +224,17 @@ async def _serve(
     store: RuleStore,
     chains: ChainJobs,
     files: _Files,
-    stop: asyncio.Event,
+    done: asyncio.Event,
     team: StoreSource | None,
 ) -> Settings:
-    """Run the rules on one store, until ``stop`` is set or the store is another; the settings by then."""
+    """Run the rules on one store, until ``done`` is set; the settings by then."""
     from agenttrace.rules.service import serve
 
     engine, runner = make_engine(settings, store, chains, team)
     upkeep = _Upkeep(settings, files, store, engine, runner, chains, team)
-    done = asyncio.Event()
-    path = store_path(settings) if team is None else Path(team.target)
-    watching = asyncio.create_task(until_store_changes(path, stop, done))
     try:
         await serve(_version_of(store), engine, runner, done, on_look=upkeep)
     finally:
-        watching.cancel()
         with suppress(TimeoutError):
             await asyncio.wait_for(runner.drain(), _GRACE_SECONDS)
         await runner.cancel()
