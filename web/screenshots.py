@@ -82,6 +82,10 @@ def wait_for_jobs(page: Page) -> dict[str, int]:
         page.wait_for_timeout(500)
 
 
+#: So many sessions wait for the user, who sees what that looks like.
+_WAITING = 4
+
+
 def main() -> None:
     """Make all images."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
@@ -95,6 +99,8 @@ def main() -> None:
         for page in (dark, light):
             page.goto(link)
         jobs = wait_for_jobs(dark)
+        while len(asked(dark, "/sessions?state=waiting&limit=20")["items"]) < _WAITING:
+            dark.wait_for_timeout(500)
         sessions = asked(dark, "/sessions?agent=claude-code&errors=true&sort=tokens&limit=100")["items"]
         session = next(each["key"] for each in sessions if each["title"] == _TITLE)
         spans = asked(dark, f"/sessions/{session}/timeline")
