@@ -108,15 +108,3 @@ def test_the_scan_finds_what_it_looks_for() -> None:
 def test_only_the_store_knows_its_engine() -> None:
     """Ask the store instead: a method of it with typed parameters, whose SQL is in ``store/sqlite/``."""
     assert not found_faults()
-
-
-def test_tests_of_clickhouse_are_where_make_looks_for_them() -> None:
-    """``make test-team`` collects some directories only: a test elsewhere would never run."""
-    tests = Path(__file__).parent
-    makefile = (tests.parent / "Makefile").read_text("utf-8")
-    known = re.search(r"^TEAM_TESTS := (.*)$", makefile, re.MULTILINE)
-    assert known is not None
-    marked = [path for path in tests.rglob("test_*.py") if "mark.team" in path.read_text("utf-8")]
-    here = {str(path.relative_to(tests.parent)) for path in marked} - {"tests/test_architecture.py"}
-    assert here
-    assert {path for path in here if not path.startswith(tuple(known[1].split()))} == set()

@@ -210,3 +210,15 @@ def test_every_image_of_the_readmes_is_made() -> None:
     for name in ("README.md", "README.zh-CN.md"):
         shown = re.findall(r"docs/images/([\w-]+\.png)", (ROOT / name).read_text(encoding="utf-8"))
         assert sorted(shown) == sorted(made)
+
+
+def test_tests_of_clickhouse_are_where_make_looks_for_them() -> None:
+    """``make test-team`` collects some directories only: a test elsewhere would never run."""
+    tests = Path(__file__).parent
+    makefile = (tests.parent / "Makefile").read_text("utf-8")
+    known = re.search(r"^TEAM_TESTS := (.*)$", makefile, re.MULTILINE)
+    assert known is not None
+    marked = [path for path in tests.rglob("test_*.py") if "mark.team" in path.read_text("utf-8")]
+    here = {str(path.relative_to(tests.parent)) for path in marked} - {"tests/test_project.py"}
+    assert here
+    assert {path for path in here if not path.startswith(tuple(known[1].split()))} == set()

@@ -427,7 +427,7 @@ def names(furnished: running) -> dict[str, str]:
 
 @pytest.fixture
 def still(browser: Browser, servers: dict[Server, running], names: dict[str, str]) -> Iterator[Tour]:
-    """A visitor of every place whose clock stands still at midday, when everything was hours ago."""
+    """A visitor of every place of the console; the clock of the browser stands still, two hours after the data."""
     from .places import Tour  # uses what is above
 
     with Tour(browser, servers, names, datetime.now(UTC) + timedelta(hours=2)).begun() as found:

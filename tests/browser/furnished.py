@@ -16,8 +16,8 @@ from cli.conftest import CLAUDE, HOMES, Program, eventually, stop
 from console_login import login_headers
 from team_rig import MIDDAY
 
-#: A destination that refused every span and is paused, for which nothing more is queued; a rule that ran, and one whose
-#: action could not run.
+#: A destination that refused every span and is paused (new spans are queued after an hour, when no test runs any more);
+#: a rule that ran, and one whose action could not run.
 SETTINGS = """
 [usage]
 timezone = "{timezone}"

@@ -24,15 +24,11 @@ def ground(page: Page) -> int:
     return sum(numbers) // 3
 
 
-#: Rules about colours, which alone are others in dark.
-COLOURS = "runOnly: ['color-contrast', 'link-in-text-block']"
-
-
 def problems(page: Page) -> list[str]:
-    """What axe finds in light, and then in dark."""
+    """What axe finds in light, and then in dark, where only colours are others."""
     found = violations(page)
     page.emulate_media(color_scheme="dark")
-    found += violations(page, COLOURS)
+    found += violations(page, "runOnly: ['color-contrast', 'link-in-text-block']")
     page.emulate_media(color_scheme="light")
     return found
 

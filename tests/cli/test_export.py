@@ -612,7 +612,7 @@ def test_a_store_that_is_rebuilt_is_sent_from(
 
 
 def test_a_store_that_is_rebuilt_while_it_is_opened_is_opened_anew(tmp_path: Path) -> None:
-    """The file that counts is the one from before the opening: whoever opened that one notices the other."""
+    """A process that opens the store while its file is replaced notices that, whichever of the two it opened."""
     path = tmp_path / "agenttrace.db"
 
     async def main() -> None:

@@ -224,7 +224,7 @@ def test_a_directory_that_another_process_has_open_says_so(tmp_path: Path) -> No
             assert "Exception" not in done.stderr
         # A server that is started while another one ends waits for that.
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as second:
-            time.sleep(2.5)
+            time.sleep(1.5)
             process.communicate(b"\n")
             assert second.communicate(b"\n")[0] == b"\n"
     assert run(tmp_path / "server", f"chdb://{place}?database=team", "sessions").returncode == 0
